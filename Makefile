@@ -45,7 +45,7 @@ test-all: system $(STAMP) lint  ## every suite whole
 	$(BIN)/pytest -q -n 2 --timeout 3600
 
 test-postgres: system $(STAMP)  ## the end-to-end suite again, two workers of every node on one PostgreSQL
-	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_end_to_end.py
+	TRIMASK_TEST_STORE=postgresql $(BIN)/pytest -q tests/end_to_end tests/release/test_release_moments.py
 
 test-notebooks: $(VENV)/.bench  ## every notebook, in a fresh kernel; installs the public files they collect
 	$(BIN)/pytest -q -n 0 --timeout 1800 tests/sdk/test_sdk_notebooks.py

@@ -10,8 +10,19 @@ from trimask_client.transport import Unreachable
 from trimask_core.backoff import Backoff
 from trimask_core.errors import Refused, TrimaskError
 from trimask_core.receipt import ProviderReceipt, Receipt
+from trimask_core.study import Study
 
-__all__ = ["DONE", "PAUSES_MS", "Entry", "State", "cause_of", "provider_receipt", "receipt_record"]
+__all__ = [
+    "DONE",
+    "PAUSES_MS",
+    "Entry",
+    "State",
+    "cause_of",
+    "provider_receipt",
+    "receipt_record",
+    "sent_entry",
+    "waiting_entry",
+]
 
 State = Literal["waiting", "refused", "sent", "damaged", "withdrawing", "withdrawn", "too_late"]
 DONE: tuple[State, ...] = ("sent", "withdrawn", "too_late")
@@ -90,6 +101,32 @@ class Entry:
             "" if self.next_ms is None else f" The others will be asked again {_span(self.next_ms - now_ms)}."
         )
         return f"Being withdrawn ({gone}{use}){why}.{when}"
+
+
+def sent_entry(record: Mapping[str, Any]) -> Entry:
+    """A submission that every right provider has signed for, from the record of its receipt."""
+    receipt = Receipt.from_json(record["receipt"])
+    roles = tuple(item.role for item in receipt.providers)
+    return Entry(
+        receipt.submission_id, receipt.study_id, record["title"], "sent", roles, len(roles), receipt=receipt
+    )
+
+
+def waiting_entry(submission_id: bytes, study: Study, progress: Mapping[str, Any], *, held: bool) -> Entry:
+    """A submission that is to be sent, or was refused for good, from the record of how far sending has got."""
+    return Entry(
+        submission_id,
+        study.id,
+        study.title,
+        "refused" if progress["final"] else "waiting",
+        tuple(item["role"] for item in progress["receipts"]),
+        len(study.right),
+        progress["attempts"],
+        progress["next_ms"],
+        progress["why"],
+        held=held,
+        causes=tuple((role, code) for role, code in progress.get("causes", ())),
+    )
 
 
 def _span(milliseconds: int) -> str:

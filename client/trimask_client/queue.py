@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_client.client import Client
 from trimask_client.disk import Disk, FileDisk
-from trimask_client.entry import (
-    PAUSES_MS,
-    Entry,
-)
+from trimask_client.entry import PAUSES_MS, Entry, sent_entry, waiting_entry
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.opening import refuse_closed, refuse_uninvited
 from trimask_client.queue_records import (
@@ -41,7 +38,12 @@ from trimask_client.queue_records import (
 from trimask_client.record_store import Vault
 from trimask_client.sending import send_payload
 from trimask_client.transport import Transport
-from trimask_client.withdrawing import ask_providers, new_withdrawal, withdrawal_entry
+from trimask_client.withdrawing import (
+    ask_providers,
+    withdrawal_by_receipt,
+    withdrawal_entry,
+    withdrawal_of_entry,
+)
 from trimask_core.clock import SystemClock
 from trimask_core.errors import (
     ConfigError,
@@ -359,7 +361,7 @@ class Queue:
                 return withdrawal_entry(submission_id, record)
             record = self._vault.get(RECEIPTS, name)
             if record is not None:
-                return self._sent(record)
+                return sent_entry(record)
             payload = self._vault.get(PAYLOADS, name)
             if payload is None:
                 raise Refused(Reason.UNKNOWN_SUBMISSION, "this device has no such submission")
@@ -367,19 +369,7 @@ class Queue:
             study = self.client(bytes.fromhex(payload["study_id"])).study
         except (VerificationError, StudyError) as error:
             return Entry(submission_id, b"", "", "damaged", why=str(error))
-        return Entry(
-            submission_id,
-            study.id,
-            study.title,
-            "refused" if progress["final"] else "waiting",
-            tuple(item["role"] for item in progress["receipts"]),
-            len(study.right),
-            progress["attempts"],
-            progress["next_ms"],
-            progress["why"],
-            held=name in self._vault.names(HELD),
-            causes=tuple((role, code) for role, code in progress.get("causes", ())),
-        )
+        return waiting_entry(submission_id, study, progress, held=name in self._vault.names(HELD))
 
     def discard(self, submission_id: bytes, *, forget: bool = False) -> None:
         """Give up a submission that is not sent. What providers have of it stays there, unused unless all have it.
@@ -468,30 +458,14 @@ class Queue:
 
     def _withdrawal(self, submission: bytes | Receipt) -> dict[str, Any]:
         """The record of a new withdrawal; complete at once if nothing of the submission has left this device."""
-        receipt: Receipt | None
         if isinstance(submission, Receipt):
-            study = self.client(submission.study_id).study
-            submission.verify(study)
-            key, receipt, draft_id, begun = submission.withdrawal_key, submission, None, True
-            invitation = invited = ""
-        else:
-            entry, name = self.entry(submission), submission.hex()
-            if entry.state == "damaged":
-                raise Refused(Reason.UNKNOWN_SUBMISSION, f"it cannot be read ({entry.why}); discard it")
-            study, receipt = self.client(entry.study_id).study, entry.receipt
-            payload = self._vault.get(PAYLOADS, name) or {}
-            kept = self._vault.get(RECEIPTS, name) or payload
-            key = bytes.fromhex(payload.get("withdrawal_key", "")) or (
-                b"" if receipt is None else receipt.withdrawal_key
-            )
-            invitation, invited = payload.get("invitation", ""), kept.get("invited", "")
-            draft_id, begun = kept.get("draft_id"), receipt is not None or name in self._vault.names(PROGRESS)
-        if begun and not key:
-            raise Refused(
-                Reason.NO_WITHDRAWAL_KEY, "this receipt is without its withdrawal key; give the one you kept"
-            )
-        record = new_withdrawal(study.id, study.title, key, receipt, len(study.right), draft_id, invitation)
-        return record | ({"invited": invited} if begun else {"state": "withdrawn"})
+            return withdrawal_by_receipt(self.client(submission.study_id).study, submission)
+        entry, name = self.entry(submission), submission.hex()
+        if entry.state == "damaged":
+            raise Refused(Reason.UNKNOWN_SUBMISSION, f"it cannot be read ({entry.why}); discard it")
+        payload = self._vault.get(PAYLOADS, name) or {}
+        kept, tried = self._vault.get(RECEIPTS, name) or payload, name in self._vault.names(PROGRESS)
+        return withdrawal_of_entry(self.client(entry.study_id).study, entry, payload, kept, tried=tried)
 
     def _ask(self, submission_id: bytes) -> Entry:
         name = submission_id.hex()
@@ -504,19 +478,6 @@ class Queue:
         return self.entry(submission_id)
 
     # Inside
-
-    def _sent(self, record: Mapping[str, Any]) -> Entry:
-        receipt = Receipt.from_json(record["receipt"])
-        roles = tuple(item.role for item in receipt.providers)
-        return Entry(
-            receipt.submission_id,
-            receipt.study_id,
-            record["title"],
-            "sent",
-            roles,
-            len(roles),
-            receipt=receipt,
-        )
 
     def _send_one(self, entry: Entry, signed: Callable[[str], None] | None) -> Entry:
         payload = self._vault.get(PAYLOADS, entry.submission_id.hex())

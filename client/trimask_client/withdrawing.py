@@ -8,6 +8,7 @@ the collector gives that block up, and is asked again until then.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 from trimask_client.client import Client
@@ -16,28 +17,56 @@ from trimask_core.errors import Refused, TrimaskError
 from trimask_core.randomness import RandomSource
 from trimask_core.receipt import Receipt
 from trimask_core.refusals import Reason
+from trimask_core.study import Study
 from trimask_core.withdrawal import ProviderWithdrawal
 
-__all__ = ["ask_providers", "new_withdrawal", "withdrawal_entry"]
+__all__ = ["ask_providers", "withdrawal_by_receipt", "withdrawal_entry", "withdrawal_of_entry"]
 
 
-def new_withdrawal(
-    study_id: bytes,
-    title: str,
-    key: bytes,
-    receipt: Receipt | None,
-    providers: int,
-    draft_id: str | None,
-    invitation: str,
+def withdrawal_by_receipt(study: Study, receipt: Receipt) -> dict[str, Any]:
+    """The record of a withdrawal by a receipt, of whichever device; `VerificationError` if it is not one of the study's."""
+    receipt.verify(study)
+    return _begun(study, receipt.withdrawal_key, receipt, {"invited": ""}, "")
+
+
+def withdrawal_of_entry(
+    study: Study, entry: Entry, payload: Mapping[str, Any], kept: Mapping[str, Any], *, tried: bool
+) -> dict[str, Any]:
+    """The record of a withdrawal of this device's own; complete at once if nothing of it has left the device.
+
+    `kept` is what stands beside the receipt, or the payload where there is none yet.
+    """
+    key = bytes.fromhex(payload.get("withdrawal_key", ""))
+    if entry.receipt is not None:
+        key = key or entry.receipt.withdrawal_key
+    invitation = payload.get("invitation", "")
+    if tried or entry.receipt is not None:
+        return _begun(study, key, entry.receipt, kept, invitation)
+    return _record(study, key, None, kept.get("draft_id"), invitation) | {"state": "withdrawn"}
+
+
+def _begun(
+    study: Study, key: bytes, receipt: Receipt | None, kept: Mapping[str, Any], invitation: str
+) -> dict[str, Any]:
+    if not key:
+        raise Refused(
+            Reason.NO_WITHDRAWAL_KEY, "this receipt is without its withdrawal key; give the one you kept"
+        )
+    record = _record(study, key, receipt, kept.get("draft_id"), invitation)
+    return record | {"invited": kept.get("invited", "")}
+
+
+def _record(
+    study: Study, key: bytes, receipt: Receipt | None, draft_id: str | None, invitation: str
 ) -> dict[str, Any]:
     """A new withdrawal, not sent yet. `invitation`: what admits the payload, kept with it, in base64."""
     return {
-        "study_id": study_id.hex(),
-        "title": title,
+        "study_id": study.id.hex(),
+        "title": study.title,
         "withdrawal_key": key.hex(),
         "invitation": invitation,
         "receipt": None if receipt is None else receipt.to_json(),
-        "providers": providers,
+        "providers": len(study.right),
         "draft_id": draft_id,
         "state": "withdrawing",
         "confirmed": [],

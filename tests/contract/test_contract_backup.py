@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,42 @@ def test_a_store_in_use_is_not_replaced(config: NodeConfig) -> None:
         restore(config, "collector", file, force=True)
     running.close()
     restore(config, "collector", file, force=True)
+
+
+def test_a_restored_provider_marks_the_studies_whose_ledger_is_not_known_to_be_kept(
+    config: NodeConfig,
+) -> None:
+    """Those of the backup alone; once lost, for ever."""
+    config = replace(config, name="R1")
+    folder = Path(config.data).parent
+
+    def run(sql: str, *values: Any) -> Any:
+        store = open_store(config, "right")
+        try:
+            return asyncio.run(store.write(lambda tx: tx.run(sql, values) if values else tx.rows(sql)))
+        finally:
+            store.close()
+
+    def register(name: bytes, state: str = "open") -> None:
+        run(
+            "INSERT INTO studies (study_id, signed_study, state, registered_ms) VALUES (?, '{}', ?, 0)",
+            name,
+            state,
+        )
+
+    def marks() -> dict[bytes, int]:
+        return {bytes(row[0]): row[1] for row in run("SELECT study_id, lost FROM restored_ledgers")}
+
+    register(b"first")
+    register(b"over", "collected")
+    back_up(config, "right", folder / "one")
+    restore(config, "right", folder / "one", force=True, kept=Kept(ledger=True))
+    assert marks() == {b"first": 0}
+    restore(config, "right", folder / "one", force=True)
+    assert marks() == {b"first": 1}
+    register(b"second")
+    back_up(config, "right", folder / "two")
+    restore(config, "right", folder / "two", force=True, kept=Kept(ledger=True))
+    assert marks() == {b"first": 1, b"second": 0}
+    restore(config, "right", folder / "two", force=True)
+    assert marks() == {b"first": 1, b"second": 1}

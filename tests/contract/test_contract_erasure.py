@@ -37,7 +37,8 @@ EVERYWHERE: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
     "studies": (
         "the id alone, so that the study can never be registered and filled again",
         lambda row: {
-            "study_id": row["study_id"], "signed_study": "", "state": "collected", "registered_ms": 0, "closed_ms": None,
+            "study_id": row["study_id"], "signed_study": "", "state": "collected", "turn": row["turn"], "registered_ms": 0,
+            "closed_ms": None,
         },
     ),
     "audit": ("the log is append-only, and has nothing of a person in it", _as_it_was),

@@ -321,7 +321,14 @@ class DeviceLab(Lab):
 
 
 @pytest.fixture(scope="session")
-def device_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceLab]:
+def running_device_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceLab]:
     lab = DeviceLab(tmp_path_factory.mktemp("devices"))
     with ThreadCluster(lab.folder) as lab.cluster:
         yield lab
+
+
+@pytest.fixture(scope="module")
+def device_lab(running_device_lab: DeviceLab) -> Iterator[DeviceLab]:
+    """Shared by all tests; studies are those of a module."""
+    yield running_device_lab
+    running_device_lab.rest()

@@ -10,11 +10,17 @@ from trimask_lab import Lab
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A cluster on one thread, shared by all tests of a run."""
+def running_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     lab = Lab(tmp_path_factory.mktemp("lab"))
     with lab.in_thread(request):
         yield lab
+
+
+@pytest.fixture(scope="module")
+def lab(running_lab: Lab) -> Iterator[Lab]:
+    """A cluster on one thread, shared by all tests of a run; studies are those of a module."""
+    yield running_lab
+    running_lab.rest()
 
 
 @pytest.fixture(scope="module")

@@ -353,8 +353,8 @@ def _push(study_id: bytes, values: bytes, rows: int, columns: int, first: int = 
 @pytest.mark.parametrize(
     ("reason", "words", "change"),
     [
-        ("not_finite", "NaN", {"values": np.nan}),
-        ("not_finite", "NaN", {"values": np.inf}),
+        ("wrong_shape", "NaN", {"values": np.nan}),
+        ("wrong_shape", "NaN", {"values": np.inf}),
         ("wrong_shape", "columns", {"columns": -1}),
         ("wrong_shape", "whole rows", {"cut": 3}),
         ("wrong_shape", "inside the matrix", {"first": 24}),

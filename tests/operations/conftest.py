@@ -81,11 +81,17 @@ class OpsLab(Lab):
 
 
 @pytest.fixture(scope="session")
-def ops_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpsLab]:
-    """Shared by all tests that leave the nodes as they found them."""
+def running_ops_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpsLab]:
     lab = OpsLab(tmp_path_factory.mktemp("ops"))
     with ThreadCluster(lab.folder) as lab.cluster:
         yield lab
+
+
+@pytest.fixture(scope="module")
+def ops_lab(running_ops_lab: OpsLab) -> Iterator[OpsLab]:
+    """Shared by all tests that leave the nodes as they found them; studies are those of a module."""
+    yield running_ops_lab
+    running_ops_lab.rest()
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
-"""A disk without room under a running node: it says so everywhere, in a line an event, and goes on when there is room.
+"""A disk without room, or a database that is away, under a running node: it says so everywhere, in a line an event, and
+goes on when that has passed.
 
-Once with a small file system of its own (where the system lets us mount one), once with a limit on the size of files.
+Once with a small file system of its own (where the system lets us mount one), once with a limit on the size of files, which
+runs everywhere, and once with a PostgreSQL that is stopped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import shutil
@@ -21,6 +24,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_client import Client
 from trimask_core.errors import Refused
+from trimask_postgres import LocalPostgres
 from trimask_server.settings.config import load_config
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -53,6 +57,8 @@ class Node:
 class Room:
     """A file that fills the file system that only the node sees."""
 
+    words = "full"
+
     def __init__(self, pid: int, data: Path) -> None:
         self._file = Path(f"/proc/{pid}/root") / data.relative_to("/") / "fill"
 
@@ -72,6 +78,8 @@ class Room:
 class Limit:
     """No file may become larger than it is."""
 
+    words = "disk I/O error"
+
     def __init__(self, pid: int, _: Path) -> None:
         self._pid = pid
         self._before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -83,13 +91,34 @@ class Limit:
         resource.prlimit(self._pid, resource.RLIMIT_FSIZE, self._before)
 
 
-@pytest.fixture(params=[Room, Limit])
+class Away:
+    """The node's database server is stopped."""
+
+    words = "unreachable"
+
+    def __init__(self, server: LocalPostgres) -> None:
+        self.take, self.give = server.stop, server.start
+
+
+@pytest.fixture(params=[Room, Limit, Away])
 def running(own_lab: Any, request: pytest.FixtureRequest) -> Iterator[tuple[Node, Any]]:
     own_lab.stop("R1")
     file = own_lab.folder / "R1" / "node.toml"
     file.write_text('log_format = "json"\n' + file.read_text())
+    with contextlib.ExitStack() as stack:
+        if request.param is Away:
+            server = stack.enter_context(LocalPostgres(fsync=False))
+            with file.open("a") as settings:
+                settings.write(f'\n[store]\nurl = "{server.create_database("away")}"\n')
+            disk: Any = lambda *_: Away(server)  # noqa: E731
+        else:
+            disk = request.param
+        yield from _run(own_lab, file, disk)
+
+
+def _run(own_lab: Any, file: Path, disk: Any) -> Iterator[tuple[Node, Any]]:
     data = load_config(file, "right").data.absolute()
-    before = [*MOUNT, str(data)] if request.param is Room else []
+    before = [*MOUNT, str(data)] if disk is Room else []
     if before and (
         shutil.which("unshare") is None
         or subprocess.run([*before, "true"], capture_output=True, check=False).returncode
@@ -97,20 +126,25 @@ def running(own_lab: Any, request: pytest.FixtureRequest) -> Iterator[tuple[Node
         pytest.skip("this system lets us mount nothing; the other way runs everywhere")
     node = Node(file, before)
     try:
-        own_lab.until(lambda: _state(own_lab) == (200, True))
-        yield node, request.param(node.process.pid, data)
+        own_lab.until(lambda: _state(own_lab) == (200, "answers"))
+        yield node, disk(node.process.pid, data)
     finally:
         node.process.kill()
         node.end()
 
 
-def _state(lab: Any) -> tuple[int, bool]:
-    """What /readyz says: its status, and whether the store takes a write; (0, False) while nobody answers."""
+def _state(lab: Any) -> tuple[int, str]:
+    """What /readyz says: its status, and how the store is; 0 and nothing while nobody answers."""
     try:
         status, found = lab.get_json("R1", "/readyz")
     except OSError:
-        return 0, False
-    return status, found["checks"]["store"]["ok"]
+        return 0, ""
+    return status, found["checks"]["store"]["detail"]
+
+
+def _cannot_write(lab: Any, words: str) -> bool:
+    status, said = _state(lab)
+    return status == 503 and said.startswith("cannot be written: ") and words in said
 
 
 def _serving(lab: Any) -> bool:
@@ -119,7 +153,7 @@ def _serving(lab: Any) -> bool:
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def test_repro_a_full_disk_is_said_everywhere_and_passes(own_lab: Any, running: Any) -> None:
+def test_repro_a_store_that_takes_nothing_is_said_everywhere_and_passes(own_lab: Any, running: Any) -> None:
     """Before, /readyz said ready while every submission was refused, with a traceback each."""
     node, disk = running
     signed = own_lab.open_study("Room")
@@ -128,7 +162,7 @@ def test_repro_a_full_disk_is_said_everywhere_and_passes(own_lab: Any, running: 
         client.submit(ANSWERS)
         assert own_lab.metric("R1", "trimask_ready") == 1
         disk.take()
-        until(lambda: _state(own_lab) == (503, False))
+        until(lambda: _cannot_write(own_lab, disk.words))
         until(lambda: not _serving(own_lab))
         submissions = [client.prepare(ANSWERS) for _ in range(5)]
         for submission in submissions:
@@ -139,7 +173,7 @@ def test_repro_a_full_disk_is_said_everywhere_and_passes(own_lab: Any, running: 
         assert own_lab.metric("R1", "trimask_free_bytes") is not None
         assert (own_lab.metric("R1", "trimask_refusals_total", reason="store_unavailable") or 0) >= 5
         disk.give()
-        until(lambda: _state(own_lab) == (200, True))
+        until(lambda: _state(own_lab) == (200, "answers"))
         until(lambda: _serving(own_lab))
         for submission in submissions:
             client.send(submission)
@@ -148,7 +182,9 @@ def test_repro_a_full_disk_is_said_everywhere_and_passes(own_lab: Any, running: 
     assert not [entry for entry in entries if "traceback" in entry]
     told = [entry["message"].partition(":")[0] for entry in entries]
     assert told.count("not ready") == told.count("ready again") == 1
-    failed = [entry for entry in entries if entry["message"] == "failed" and "Submit" in entry["rpc"]]
+    failed = [
+        entry for entry in entries if entry["message"] in ("failed", "refused") and "Submit" in entry["rpc"]
+    ]
     assert len(failed) == len({entry["request_id"] for entry in failed}) >= 5
     assert {entry["reason"] for entry in failed} == {"store_unavailable"}
     assert all(entry["why"] for entry in failed)

@@ -13,11 +13,10 @@ import pytest
 from trimask import fit
 from trimask.errors import FormulaError
 from trimask.release import PaperMechanism, estimators, local
-from trimask.release.solving import original_units
 from trimask_core.errors import ParameterError, TrimaskError
 from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows.normal import SecureNormals
-from trimask_core.schema import Attribute, Column, Schema
+from trimask_core.schema import Attribute, Schema
 from trimask_theory import least_squares, local_noise, projection, record
 from trimask_theory import pca as pca_theory
 
@@ -366,19 +365,6 @@ def test_estimators_fit() -> None:
         estimators.PrivatePCA(2, mu=1e-3, row_norm=NORM, source=source).fit(DATA)
     with pytest.raises(ParameterError, match="X and y"):
         regression.fit(DATA, DATA["y"][:10])
-
-
-def test_units() -> None:
-    """Exact arithmetic: coefficients of scaled columns against a fit of the same values as they were answered."""
-    rng = np.random.default_rng(10)
-    one, x, y = Column("one"), Column("x", 50.0, 30.0), Column("y", 2.0, 4.0)
-    raw_x, raw_y = rng.uniform(20, 80, 50), rng.uniform(-2, 6, 50)
-    scaled = np.column_stack((np.ones(50), (raw_x - 50) / 30, (raw_y - 2) / 4))
-    solution = np.linalg.lstsq(scaled[:, :2], scaled[:, 2], rcond=None)[0]
-    found, units = original_units(solution, [one, x], y)
-    assert units == "original"
-    assert found[::-1] == pytest.approx(np.polyfit(raw_x, raw_y, 1))
-    assert original_units(solution[1:], [x], y)[1] == "scaled"
 
 
 def cloned(estimator: Any) -> Any:

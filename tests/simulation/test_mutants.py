@@ -19,7 +19,6 @@ from trimask_server.collector.batches import Batches
 from trimask_server.operations import refusal_counts as refusals
 from trimask_server.protocol.draw import Draw, DrawnBlock
 from trimask_server.right.rows import RowStore
-from trimask_server.right.withdrawals import WithdrawalStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import batch_store, deliveries, rounds
 from trimask_server.suites.moments.checking import sum_accepted
@@ -241,38 +240,17 @@ def _close_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StudyRegistry, "pause", pause)
 
 
-def _withdrawn_while_counted(patch: pytest.MonkeyPatch) -> None:
-    """A pause keeps submissions out, and withdrawals not."""
-    patch.setattr(WithdrawalStore, "_refuse_counted", lambda *_: None)
-
-
-def _late_calls_count(patch: pytest.MonkeyPatch) -> None:
-    """The last call about intake that comes holds, not the last that was made."""
-    follow = StudyRegistry.follow
-
-    async def obey(self: StudyRegistry, study_id: bytes, turn: int, also: Any) -> int:
-        forget = "UPDATE studies SET turn = 0 WHERE study_id = ? AND state IN ('open', 'paused')"
-        await self._database.write(lambda tx: tx.run(forget, (study_id,)))
-        await follow(self, study_id, turn, also)
-        if not turn:
-            resume = "UPDATE studies SET state = 'open' WHERE study_id = ? AND state = 'paused'"
-            await self._database.write(lambda tx: tx.run(resume, (study_id,)))
-        return turn
-
-    patch.setattr(StudyRegistry, "follow", obey)
-
-
 # Where people withdraw.
 WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
     "gone unsaid": (_gone_unsaid, "the status says"),
     "close at once": (_close_at_once, "not agreed to|were there"),
-    "withdrawn while counted": (_withdrawn_while_counted, "not agreed to|were there|need not"),
-    "late calls count": (_late_calls_count, "not agreed to|were there|need not"),
 }
-WITHDRAWAL_ALWAYS = [
+# With a seed that notices soon.
+WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
     ("gone unsaid", "moments", 9),
-]  # with a seed that notices soon
+    pytest.param("close at once", "moments", 7, marks=pytest.mark.slow),
+]
 
 
 def _hunt(
@@ -320,7 +298,7 @@ def test_moments_mutant_is_noticed_in_more_seeds(
     assert re.search(words, _hunt(mutate, range(60), tmp_path, monkeypatch, "moments"))
 
 
-@pytest.mark.parametrize(("name", "suite", "first"), WITHDRAWAL_ALWAYS)
+@pytest.mark.parametrize(("name", "suite", "first"), WITHDRAWAL_HUNTS)
 def test_withdrawal_mutant_is_noticed(
     name: str, suite: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,14 +67,10 @@ def test_every_accepted_row_once_in_many_seeds(chunk: int, tmp_path: Path) -> No
     _run_chunk(chunk, tmp_path)
 
 
-def test_every_accepted_row_once_with_tags(tmp_path: Path) -> None:
-    assert right_of(8) == 4
-    _run(8, tmp_path / "tags")
-
-
-def test_a_seed_replays_bit_for_bit(tmp_path: Path) -> None:
-    """In this process and in another, whose sets are ordered differently."""
-    seed = 7
+def test_a_seed_replays_bit_for_bit_and_another_does_not(tmp_path: Path) -> None:
+    """In this process and in another, whose sets are ordered differently: people withdraw. The other seed has tags."""
+    seed, other = 9, 8
+    assert (withdrawing_of(seed), right_of(other)) == (True, 4)
     here = _run(seed, tmp_path / "one")
     program = (
         "import sys, pytest; from pathlib import Path; from trimask_simulation.world import run_seed;"
@@ -89,7 +85,8 @@ def test_a_seed_replays_bit_for_bit(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stdout.split() == [here.digest, str(sum(here.faults.values()))]
     assert sum(here.faults.values()) > 0
-    assert _run(seed + 1, tmp_path / "three").digest != here.digest
+    assert here.counts["withdrawn"]
+    assert _run(other, tmp_path / "three").digest != here.digest
 
 
 def test_a_failing_seed_says_how_to_replay_it(

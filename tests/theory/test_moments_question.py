@@ -126,5 +126,5 @@ def test_noise_that_does_not_fit_is_refused() -> None:
     for asked, reports in ((question, 1 << 40), (cheap, 1000), (nothing, 1000)):
         with pytest.raises(Refused) as caught:
             asked.require_room(study, reports)
-        assert caught.value.reason == "no_room"
+        assert caught.value.reason == "bad_question"
     assert math.isfinite(cheap.sigma(study.moments.layout, 1))

@@ -161,7 +161,7 @@ class MomentsQuestion:
         )
         if not fits:
             raise Refused(
-                Reason.NO_ROOM,
+                Reason.BAD_QUESTION,
                 "the noise at this price does not fit the numbers that providers add up: pay more, or ask for fewer "
                 "columns",
             )

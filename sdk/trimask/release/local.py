@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from trimask.errors import ParameterError
 from trimask.release import local_gram
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 
-Array = NDArray[np.float64]
 _SWEEPS = 200
 
 

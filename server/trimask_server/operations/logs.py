@@ -22,7 +22,7 @@ from trimask_server.operations.context import current_request, current_study
 from trimask_server.operations.store_failures import reason_of_failure
 from trimask_server.operations.tracing import trace_id
 
-__all__ = ["configure"]
+__all__ = ["configure", "make_handler"]
 
 _NAMED = re.compile(r"(?:\b([a-z_]+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 _LEFT_OVER = re.compile(r"\s*([:;,])[\s:;,]*(?=\s)|\s+(?=\s)")  # what stood between fields
@@ -113,13 +113,18 @@ class _Repeats(logging.Filter):
         return True
 
 
-def configure(name: str, style: str) -> logging.Logger:
-    """The node's logger, writing to standard error."""
+def make_handler(style: str) -> logging.Handler:
+    """Writes to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if style == "json" else _Text())
     handler.addFilter(_Repeats())
+    return handler
+
+
+def configure(name: str, style: str) -> logging.Logger:
+    """The node's logger."""
     logger = logging.getLogger(f"trimask.{name}")
-    logger.handlers = [handler]
+    logger.handlers = [make_handler(style)]
     logger.setLevel(logging.INFO)
     logger.propagate = False
     return logger

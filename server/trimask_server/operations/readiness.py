@@ -106,8 +106,10 @@ async def try_write(database: Store, now_ms: int) -> Check:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
             await database.write(lambda tx: tx.run(sql, fact))
+    except TimeoutError:
+        return False, f"cannot be written: no answer within {_WRITE_SECONDS:.0f} seconds"
     except Exception as error:  # noqa: BLE001 - whatever it is, the store takes nothing
-        return False, f"cannot be written: {error or type(error).__name__}"
+        return False, f"cannot be written: {error}"
     return True, "answers"
 
 

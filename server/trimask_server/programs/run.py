@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from trimask_server.node.context import make_context
 from trimask_server.node.host import Host
 from trimask_server.operations.garbage import collect_forever
 from trimask_server.operations.key_files import look_at_keys
+from trimask_server.operations.logs import make_handler
 from trimask_server.operations.signals import serve_until_signal
 from trimask_server.operations.tracing import configure_tracing
 from trimask_server.programs.claim import claim_node
@@ -58,6 +60,9 @@ def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_li
     if http_listen:
         config = replace(config, http_listen=http_listen)
     configure_tracing(config.name, role)
+    logging.basicConfig(
+        handlers=[make_handler(config.log_format)]
+    )  # what libraries warn of is a line like any other
 
     async def start() -> Host:
         try:

@@ -142,11 +142,11 @@ def require_affordable(budget: Budget, prices: Iterable[Price], price: Price) ->
     total_mu = _decimal(budget.mu)
     if price.mu is not None:
         if budget.mu is None:
-            raise Refused(Reason.NO_SUCH_PURSE, "this study's budget has no mu: pay with epsilon and delta")
+            raise Refused(Reason.BAD_QUESTION, "this study's budget has no mu: pay with epsilon and delta")
         fits = square <= _EXACT.multiply(total_mu, total_mu)
     else:
         if budget.epsilon is None:
-            raise Refused(Reason.NO_SUCH_PURSE, "this study's budget has mu only: pay with mu")
+            raise Refused(Reason.BAD_QUESTION, "this study's budget has mu only: pay with mu")
         fits = epsilon <= _decimal(budget.epsilon) and delta <= _decimal(budget.delta)
     if not fits:
         raise Refused(

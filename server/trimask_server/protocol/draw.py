@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from trimask_core.counted import BOUND
 from trimask_core.errors import Refused, VerificationError
 from trimask_core.identity import SigningKey, verify
 from trimask_core.refusals import Reason
@@ -25,7 +24,7 @@ from trimask_server.protocol.check_coin import MOST_ROWS
 from trimask_server.protocol.plans import split_ids
 from trimask_server.protocol.roles import right_roles
 
-__all__ = ["Draw", "DrawnBlock", "coin_of", "freeze", "most_rows", "sign_bound", "sign_verdicts"]
+__all__ = ["Draw", "DrawnBlock", "coin_of", "freeze", "most_rows", "sign_verdicts"]
 
 _COIN, _LIST, _VERDICTS = "draw-coin", "draw-list", "draw-verdicts"
 _LARGEST_BYTES = 3 << 20  # of the lists and verdicts of all, which go into one message
@@ -73,11 +72,6 @@ def sign_verdicts(key: SigningKey, role: str, draw: Draw, marks: bytes) -> PoolV
     return PoolVerdicts(
         marks=marks, signature=key.sign(_VERDICTS, draw.lists_hash + role.encode() + b"\0" + marks)
     )
-
-
-def sign_bound(key: SigningKey, plan: bytes) -> bytes:
-    """A provider's signature that it has bound the plan with this hash, as drawn."""
-    return key.sign(BOUND, plan)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Assembler:
             count, columns
         )
         if self._dtype is np.float64 and not bool(np.isfinite(values).all()):
-            raise Refused(Reason.NOT_FINITE, "a matrix may not contain NaN or infinity")
+            raise Refused(Reason.WRONG_SHAPE, "a matrix may not contain NaN or infinity")
         matrix[piece.first_row : piece.first_row + count] = values
         self._missing.difference_update(range(piece.first_row, piece.first_row + count))
 

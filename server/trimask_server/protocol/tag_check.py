@@ -67,7 +67,7 @@ def mask_keys(
     offsets = [sum(values) for values in zip(*(_offsets(one.keys) for one in held), strict=True)]
     steps = np.ldexp(besides, -study.rows.grid_exponent).ravel()
     if not np.isfinite(steps).all():
-        raise Refused(Reason.NOT_FINITE, "what was opened of a row may not be NaN or infinity")
+        raise Refused(Reason.WRONG_SHAPE, "what was opened of a row may not be NaN or infinity")
     projected = vectors.reshape(n * TAGS, p) @ mask.basis.T
     masked = HaarFrame(mask.frame_seed, n, p).apply(projected)
     return masked, [

@@ -19,8 +19,7 @@ from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_server.node.context import NodeContext
 from trimask_server.operations.callers import Context, require_other_right, require_role
-from trimask_server.protocol.draw import sign_bound
-from trimask_server.protocol.plans import plan_hash, plan_message, split_ids
+from trimask_server.protocol.plans import plan_hash, plan_message, sign_bound, split_ids
 from trimask_server.right.incomplete import find_missing, refuse_missing
 from trimask_server.right.rows import RowStore
 

@@ -15,11 +15,17 @@ if ON_POSTGRES:  # a patched part is one worker's
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """Two right providers and a left one, which the attacks of a run share."""
+def running_lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     lab = Lab(tmp_path_factory.mktemp("active"), right=2, left=1)
     with lab.in_thread(request):
         yield lab
+
+
+@pytest.fixture(scope="module")
+def lab(running_lab: Lab) -> Iterator[Lab]:
+    """Two right providers and a left one, which the attacks of a run share; studies are those of a module."""
+    yield running_lab
+    running_lab.rest()
 
 
 @pytest.fixture

@@ -66,9 +66,14 @@ def ask(lab: Lab, study: Study) -> list[str]:
         return list(pool.map(one, range(QUESTIONS)))
 
 
-def test_many_questions_are_one_question_to_the_providers(lab: Lab) -> None:
-    signed = lab.open_study()
-    with lab.at_another_time("collector", _Still()):
+def test_many_questions_are_one_question_to_the_providers(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    lab = Lab(
+        tmp_path, right=2, left=1
+    )  # its own: every minute a collector asks about all studies that are closed
+    with lab.in_thread(request), lab.at_another_time("collector", _Still()):
+        signed = lab.open_study()
         before = described(lab)
         assert set(ask(lab, signed.study)) == {"answered"}
         # The three providers, once; and when its driver looks, which nobody can hasten.

@@ -158,14 +158,10 @@ def test_nothing_is_erased_on_nobodys_word(lab: Lab, signed: SignedStudy) -> Non
     """While the others do not refuse it for ever, here because the study is being counted, all of it stays."""
     with Client(signed, attempts=1) as client:
         junk = send(client, 1)
-    context = lab.nodes("R2")[0].context
-    lab.on_loop(
-        context.studies.pause(signed.study.id, context.audit.entry("study_paused", study=""), resume=False)
-    )
-    third = lab.nodes("R3")[0].context
-    lab.on_loop(
-        third.studies.pause(signed.study.id, third.audit.entry("study_paused", study=""), resume=False)
-    )
+    for role in ("R2", "R3"):
+        context = lab.nodes(role)[0].context
+        entry = context.audit.entry("study_paused", study=signed.study.id.hex())
+        lab.on_loop(context.studies.pause(signed.study.id, entry))
     assert sweep(lab, signed, OLD) == 0
     assert held(lab, signed) == [junk.submission_id]
 

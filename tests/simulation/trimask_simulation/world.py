@@ -74,8 +74,8 @@ def suite_of(seed: int) -> str:
 
 
 def withdrawing_of(seed: int) -> bool:
-    """In every second seed of each suite people withdraw, and few more take part than a release needs."""
-    return seed // 2 % 2 == 1
+    """In two of every five seeds, of either suite, people withdraw, and few more take part than a release needs."""
+    return seed % 5 in (2, 4)
 
 
 def adversary_of(seed: int) -> str:

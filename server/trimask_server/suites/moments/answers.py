@@ -135,7 +135,7 @@ def _sum_columns(study: Study, rows: int, columns: Sequence[str]) -> list[str]:
     _require_known(names, known)
     if ONES in names:
         raise Refused(
-            Reason.COLLINEAR_COLUMNS, f"the sum of {ONES} is the number of rows, {rows}, which is public"
+            Reason.BAD_QUESTION, f"the sum of {ONES} is the number of rows, {rows}, which is public"
         )
     return names
 
@@ -154,9 +154,9 @@ def _require_known(names: Sequence[str], known: Sequence[str], least: int = 1) -
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            raise Refused(Reason.UNKNOWN_COLUMN, f"this study has no column {name!r}; {hint}")
+            raise Refused(Reason.BAD_QUESTION, f"this study has no column {name!r}; {hint}")
     if len(set(names)) != len(names) or len(names) < least:
-        raise Refused(Reason.COLLINEAR_COLUMNS, f"name at least {least} columns, and each only once")
+        raise Refused(Reason.BAD_QUESTION, f"name at least {least} columns, and each only once")
 
 
 def _refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
@@ -174,6 +174,6 @@ def _refuse_collinear(study: Study, chosen: Sequence[str]) -> None:
     constants = ([ONES] if ONES in names else []) + whole_groups
     if len(constants) > 1:
         raise Refused(
-            Reason.COLLINEAR_COLUMNS,
+            Reason.BAD_QUESTION,
             f"{' and '.join(constants)} hold the same constant: leave one level of {constants[-1]} out",
         )
