@@ -172,9 +172,9 @@ class BatchDriver:
         if ready is None:
             self._suspicious = True
             return True
+        await self._ledger.note_pending(study_id, self._intake.usable)
         if await self._work.draw(self._intake, state):
             return True
-        await self._ledger.note_pending(study_id, self._intake.usable)
         ids = self._work.choose(ready, closing=closing)
         if ids:
             await self._ledger.plan(study_id, self._node.source.read(16), ids)

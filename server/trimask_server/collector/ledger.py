@@ -9,8 +9,9 @@ from trimask_core.errors import Refused
 from trimask_core.refusals import Reason
 from trimask_core.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.common_pb2 import CloseOrder
+from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.audit.log import AuditLog
-from trimask_server.protocol.plans import plan_hash
+from trimask_server.protocol.plans import plan_hash, split_ids
 from trimask_server.store.interface import Store, Transaction
 
 __all__ = [
@@ -305,15 +306,16 @@ class Ledger:
         """Keep the owner's order to give up a draw that is under way (right providers are told next), or only `look`."""
 
         def write(tx: Transaction) -> Named:
-            under_way = "SELECT 1 FROM draws WHERE study_id = ? AND number = ? AND state = 'open'"
-            if tx.row(under_way, (study_id, number)) is None:
+            under_way = "SELECT content FROM draws WHERE study_id = ? AND number = ? AND state = 'open'"
+            row = tx.row(under_way, (study_id, number))
+            if row is None:
                 raise Refused(Reason.UNKNOWN_BLOCK, f"no draw {number} of this study is under way")
             note = tx.row("SELECT note FROM notes WHERE study_id = ?", (study_id,))
             stuck = note is not None and str(note[0]).startswith(f"draw {number} ")
-            rows = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+            lists = [set(split_ids(rows.submission_ids)) for rows in RowDraw.FromString(row[0]).lists]
             found = Named(
                 b"",
-                0 if rows is None else int(rows[0]),
+                len(set.intersection(*lists)) if lists else 0,
                 str(note[0]) if note is not None and stuck else f"draw {number} is under way",
                 healthy=not stuck,
                 why=f"the study's owner gave draw {number} up",

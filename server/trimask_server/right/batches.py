@@ -185,7 +185,8 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.EraseStudyRequest, context: Context
     ) -> right_batches_pb2.EraseStudyResponse:
         study = self._study(request.study_id, context)
-        if not await self._node.studies.is_closing(study.id):
+        state, _ = await self._node.studies.intake(study.id)
+        if state not in ("closing", "closed"):
             raise Refused(Reason.NO_ORDER, "the study is not closing here: its owner's order comes first")
         entry = self._node.audit.entry("study_closed", study=study.id.hex())
         await self._node.studies.set_state(study.id, "closed", entry)
