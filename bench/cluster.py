@@ -22,6 +22,7 @@ from trimask_client import Endpoint, SealedSubmission
 from trimask_client.grpc_channel import open_channel
 from trimask_core.clock import SystemClock
 from trimask_core.errors import TrimaskError
+from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway
 from trimask_core.signed_study import SignedStudy
@@ -70,6 +71,7 @@ class Live:
             self.roots,
             SystemClock().now_ms(),
             SystemRandom(),
+            admission_key(self.folder / "owner").public,
         )
         signed = sign(SignedStudy(study), self.folder)
         open_study(signed, self.folder / "owner")

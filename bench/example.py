@@ -73,6 +73,7 @@ def offline_study(block_rows: int, noise_columns: int | None = None) -> SignedSt
         "",
         SystemClock().now_ms(),
         SystemRandom(),
+        bytes(32),
     )
     signed = SignedStudy(study)
     for key in keys.values():

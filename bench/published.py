@@ -79,6 +79,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
     study = create_study(
         load_definition(definition(128, rows)), parties["collector"], right, left, roots, SystemClock().now_ms(),
         SystemRandom(),
+        bytes(32),
     )  # fmt: skip
     signed = sign(SignedStudy(study), folder)
     context = make_context("collector", load_config(folder / "collector" / "node.toml", "collector"))

@@ -31,7 +31,7 @@ class _Order(Protocol):
 
 def _close_message(order: _Order) -> bytes:
     numbers = (order.close_time_ms, order.published_rows, order.erased_rows)
-    return order.study_id + b"".join(number.to_bytes(8, "big") for number in numbers)
+    return order.study_id + b"".join((number % (1 << 64)).to_bytes(8, "big") for number in numbers)
 
 
 def sign_close(key: SigningKey, order: _Order) -> bytes:

@@ -18,7 +18,7 @@ import pytest
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
+from trimask_core.party_files import admission_key, read_secret
 from trimask_core.randomness import SystemRandom
 from trimask_core.rows.collusion import minimal_coalitions
 from trimask_core.rows.rotation import HaarFrame
@@ -155,6 +155,7 @@ def _run(
         (folder / "authority" / "ca.pem").read_text(),
         int(time.time() * 1000),
         SystemRandom(),
+        admission_key(folder / "owner").public,
     )
     signed = SignedStudy(study)
     for name in parties:

@@ -46,10 +46,10 @@ class Collector(study_pb2_grpc.StudyServiceServicer, study_pb2_grpc.StudyOwnerSe
 
     def CloseStudy(self, request: Any, context: grpc.ServicerContext) -> study_pb2.CloseStudyResponse:  # noqa: N802
         self._remember(context)
-        if request.study_id in self.closed:
+        if request.order.study_id in self.closed:
             context.set_trailing_metadata((("trimask-reason", "already_closing"),))
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the study is closing already")
-        self.closed.append(request.study_id)
+        self.closed.append(request.order.study_id)
         return study_pb2.CloseStudyResponse()
 
     def GetStudyStatus(self, *_: object) -> study_pb2.GetStudyStatusResponse:  # noqa: N802

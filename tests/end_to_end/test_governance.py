@@ -20,6 +20,7 @@ from trimask_core.errors import Refused, TrimaskError
 from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.identity import SigningKey
 from trimask_core.invitation import Link
+from trimask_core.party_files import admission_key
 from trimask_core.randomness import SystemRandom
 from trimask_core.signed_study import SignedStudy, approve
 from trimask_lab import NUMBERS, Lab, some_people
@@ -211,7 +212,7 @@ def test_collectors_that_are_not_allowed(place: Lab, tmp_path: Path) -> None:
     )
     study = create_study(
         load_definition(NUMBERS), other, [place.parties["R1"], place.parties["R2"]], [place.parties["L1"]],
-        (place.owner / "ca.pem").read_text(), 1, SystemRandom(),
+        (place.owner / "ca.pem").read_text(), 1, SystemRandom(), admission_key(place.owner).public,
     )  # fmt: skip
     signed = SignedStudy(study)
     for name in ("R1", "R2", "L1"):

@@ -82,7 +82,7 @@ def test_an_owner_signs_in_and_sees_the_study(
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/console")
     owner.close_study(filled.study, ops_lab.folder / "owner", close_ms=4_073_652_000_000)
     page.reload()
-    assert "It will close on 2099-02-01 22:00 UTC" in page.locator("main").inner_text()
+    assert "It will close on 2099-02-01 18:00 UTC" in page.locator("main").inner_text()
     assert owner.study_status(filled.study).state == "open"
     page.get_by_role("button", name="Sign out").click()
     assert page.locator("h1").inner_text() == "Owner's console"

@@ -180,7 +180,7 @@ def test_a_collector_that_was_restored_takes_a_turn_that_all_follow() -> None:
             outnumbered.append(turn)
 
     node, study = SimpleNamespace(studies=Studies()), SimpleNamespace(id=b"s" * 32, right=[0, 1])
-    batches: Any = Batches(node, study, None, Calls(), None)  # type: ignore[arg-type]
+    batches: Any = Batches(node, study, _Ledger(), Calls(), None)  # type: ignore[arg-type]
     assert not asyncio.run(batches.tell_intake("open", 2))
     assert outnumbered == [7]
     assert asyncio.run(batches.tell_intake("open", 8))

@@ -72,7 +72,8 @@ def make_submission() -> Callable[[int, int], tuple[int, int]]:
             return Party(name, "", "a:1", "a:2", name, name.encode().ljust(32), sealing)
 
         study = create_study(
-            definition, party("collector"), [party(f"R{k}") for k in range(right)], [party("L")], "", 0, SystemRandom()
+            definition, party("collector"), [party(f"R{k}") for k in range(right)], [party("L")], "", 0, SystemRandom(),
+            bytes(32),
         )  # fmt: skip
         submission = build_submission(study, {"smoker": "yes"}, SystemRandom())
         ids = len(submission.study_id) + len(submission.submission_id)

@@ -80,6 +80,7 @@ def make(definition: StudyDefinition | str, right: int = 3, left: int = 2, **cha
         "roots",
         1_700_000_000_000,
         DeterministicRandom("study plan"),
+        bytes(32),
     )
 
 

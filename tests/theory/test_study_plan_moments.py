@@ -73,6 +73,7 @@ def make(definition: StudyDefinition | str, right: int = 2, left: int = 0, **cha
         "roots",
         1_700_000_000_000,
         DeterministicRandom("study plan"),
+        bytes(32),
     )
 
 

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class RowDrawServiceStub:
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     def __init__(self, channel):
@@ -65,7 +65,7 @@ class RowDrawServiceStub:
 
 class RowDrawServiceServicer:
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     def FreezeDraw(self, request, context):
@@ -142,7 +142,7 @@ def add_RowDrawServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class RowDrawService:
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     @staticmethod

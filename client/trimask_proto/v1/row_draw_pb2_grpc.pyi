@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class RowDrawServiceStub:
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     @_typing.overload
@@ -51,7 +51,7 @@ class RowDrawServiceStub:
 @_typing.type_check_only
 class RowDrawServiceAsyncStub(RowDrawServiceStub):
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -70,7 +70,7 @@ class RowDrawServiceAsyncStub(RowDrawServiceStub):
 
 class RowDrawServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to the collector in studies of the rows suite: which rows share a block is drawn, by coins that all
-    right providers toss once nothing can change any more (docs/theory/collection.md). Draws are numbered; every step may be repeated.
+    right providers toss once nothing can change any more (docs/theory/collection.md#draw). Draws are numbered; every step may be repeated.
     """
 
     @_abc_1.abstractmethod

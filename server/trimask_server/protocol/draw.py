@@ -1,10 +1,10 @@
 """Which rows share a block: drawn by a coin that all right providers toss once nothing can change any more.
 
-The theorem is in docs/theory/collection.md. In draw t every right provider fixes what it holds and commits to a coin (its
-list), then says which of the rows that all have fixed (the pool) may be in a block (its verdicts); with the verdicts of all
-it shows its coin. The coins order the accepted rows, and the order is cut into blocks. Every right provider works all of
-this out for itself. A provider's coin is a fixed function of its list, so that a store restored from a backup has no second
-one for the same list.
+The theorem is in docs/theory/collection.md#draw. In a draw every right provider fixes what it holds and commits to a coin
+(its list), then says which of the rows that all have fixed (the pool) may be in a block (its verdicts). With the verdicts
+of all it shows its coin. The coins order the accepted rows, and the order is cut into blocks. Every right provider works
+all of this out for itself. A provider's coin is a fixed function of its list, so that a store restored from a backup has
+no second one for the same list.
 """
 
 from __future__ import annotations
