@@ -52,9 +52,9 @@ def close_study(study: Study, owner: Path, told: Closing | None = None, close_ms
     order = CloseOrder(study_id=study.id, close_time_ms=close_ms)
     if told is not None:
         order.published_rows, order.erased_rows = told.published, told.erased
-    order.signature = sign_close(admission_key(owner), order)
-    request = study_pb2.CloseStudyRequest(order=order)
-    _as_owner(study, owner, lambda c: _studies(c).CloseStudy(request, timeout=CALL_SECONDS))
+    with owner_channel(study, owner) as channel:
+        order.signature = sign_close(admission_key(owner), order)
+        _studies(channel).CloseStudy(study_pb2.CloseStudyRequest(order=order), timeout=CALL_SECONDS)
 
 
 @dataclass(frozen=True)
