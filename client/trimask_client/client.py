@@ -226,6 +226,11 @@ class Client:
             )
         raise error
 
+    @property
+    def invited(self) -> str:
+        """The public half of its invitation, by which providers know it, in hexadecimal digits; empty without one."""
+        return "" if self.invitation is None else self.invitation.key.public.hex()
+
     def refresh_keys(self) -> dict[int, bytes]:
         """Ask every right provider for its newest sealing key; those that answered, by k. Others keep the one they had.
 

@@ -45,13 +45,7 @@ from trimask_client.withdrawing import (
     withdrawal_of_entry,
 )
 from trimask_core.clock import SystemClock
-from trimask_core.errors import (
-    ConfigError,
-    InvitationError,
-    Refused,
-    StudyError,
-    VerificationError,
-)
+from trimask_core.errors import ConfigError, InvitationError, Refused, StudyError, VerificationError
 from trimask_core.institutions import Directory
 from trimask_core.invitation import Invitation
 from trimask_core.randomness import RandomSource, SystemRandom
@@ -249,7 +243,7 @@ class Queue:
         if not again and any(entry.state != "withdrawn" for entry in before):
             raise Refused(Reason.ALREADY_ANSWERED, "this device has answered this study already")
         refuse_uninvited(client.study, client.invitation, self._clock.now_ms())
-        if _shown(client) and _shown(client) in {
+        if client.invited and client.invited in {
             self._records.field(kind, entry.submission_id.hex(), "invited")
             for entry in before
             for kind in (PAYLOADS, RECEIPTS, WITHDRAWALS)
@@ -302,7 +296,7 @@ class Queue:
                     "sealed_ms": self._clock.now_ms(),
                     "withdrawal_key": sealed.withdrawal_key.hex(),
                     "invitation": base64.b64encode(client.admission_of(sealed)).decode(),
-                    "invited": _shown(client),
+                    "invited": client.invited,
                     "draft_id": None if draft is None else draft["draft_id"],
                 },
             )
@@ -493,11 +487,6 @@ class Queue:
         left = entry.next_ms - self._clock.now_ms()
         # A device's clock may be set back; no pause is longer than the longest.
         return left <= 0 or left > PAUSES_MS.longest
-
-
-def _shown(client: Client) -> str:
-    """The public half of the client's invitation, by which providers know it; empty without one."""
-    return "" if client.invitation is None else client.invitation.key.public.hex()
 
 
 def _kept_invitation(study_id: bytes, data: bytes) -> Invitation | None:
