@@ -40,7 +40,9 @@ from bench.accuracy_scores import (
 from bench.accuracy_setting import ATTRIBUTES, DELTA, EPSILONS, PEOPLE, ROW_NORM, people
 from bench.accuracy_width import over_attributes
 from bench.rand_people import RAND_PEOPLE
-from trimask_theory import local_noise, masked_noise, noisy_gram
+from trimask_theory.gaussian import local_noise
+from trimask_theory.masking import masked_noise
+from trimask_theory.mechanisms import noisy_gram
 
 __all__ = ["main", "measure"]
 

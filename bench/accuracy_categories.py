@@ -2,7 +2,7 @@
 
 Every method has the same people, the same declared bounds and so the same row norm R, and answers the same regression with
 an intercept. Errors are distances to the fit without privacy, separately for contrasts of levels and for the other slopes,
-in scaled units. Before and after: the fit without and with what the schema knows (`trimask.constrained`).
+in scaled units. Before and after: the fit without and with what the schema knows (`trimask.moments.identities`).
 
 | method | neighbours | delta | who sees rows |
 |---|---|---|---|
@@ -36,10 +36,12 @@ from bench.accuracy_scores import Array
 from bench.accuracy_setting import DELTA
 from bench.accuracy_smartnoise import smartnoise
 from bench.rand_people import RAND_SCHEMA, rand_rows
-from trimask.constrained import ConstrainedLaw
-from trimask.identities import schema_identities
-from trimask_theory import local_noise, masked_noise, moments_noise, noisy_gram
-from trimask_theory.noise_law import EntriesLaw, NoiseLaw, RowsLaw
+from trimask.moments.identities import ConstrainedLaw, schema_identities
+from trimask_theory.gaussian import local_noise
+from trimask_theory.masking import masked_noise
+from trimask_theory.mechanisms import noisy_gram
+from trimask_theory.moments import moments_noise
+from trimask_theory.moments.noise_law import EntriesLaw, NoiseLaw, RowsLaw
 
 __all__ = ["Method", "categories", "standard_errors"]
 

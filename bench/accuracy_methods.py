@@ -15,7 +15,8 @@ from scipy.stats import wishart
 from bench.accuracy_scores import Array, Judge, Row
 from bench.accuracy_setting import ATTRIBUTES, DELTA, ROW_NORM
 from trimask.release import local
-from trimask_theory import least_squares, local_noise, record
+from trimask_theory.gaussian import local_noise
+from trimask_theory.mechanisms import least_squares, record
 
 __all__ = ["exponential", "least_squares_rows", "masked_grams"]
 

@@ -15,10 +15,11 @@ import numpy as np
 from bench.accuracy_others import diffprivlib
 from bench.accuracy_scores import CENTRAL, DIFFPRIVLIB, Array, Judge, Row, against
 from bench.accuracy_setting import ATTRIBUTES, DELTA, people
-from trimask_core.moments.noise import entry_noise
-from trimask_theory import moments_noise, noisy_gram
-from trimask_theory.ball import clip, level_share, recommend_ball
-from trimask_theory.noise_law import moments_law
+from trimask_core.moments.totals import entry_noise
+from trimask_theory.mechanisms import noisy_gram
+from trimask_theory.moments import moments_noise
+from trimask_theory.moments.ball import clip, level_share, recommend_ball
+from trimask_theory.moments.noise_law import moments_law
 
 __all__ = ["BALL", "MOMENTS", "Clipped", "moments_rows", "targets", "with_one"]
 

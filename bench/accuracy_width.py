@@ -19,7 +19,7 @@ import numpy as np
 from bench.accuracy_methods import masked_grams
 from bench.accuracy_scores import Array
 from bench.accuracy_setting import DELTA
-from trimask_theory import masked_noise
+from trimask_theory.masking import masked_noise
 
 __all__ = ["Width", "over_attributes"]
 

@@ -20,19 +20,20 @@ from bench.load import Target, drive
 from trimask_cli.owner import close_study, open_study
 from trimask_client import Endpoint, SealedSubmission
 from trimask_client.grpc_channel import open_channel
-from trimask_core.clock import SystemClock
-from trimask_core.errors import TrimaskError
-from trimask_core.party_files import admission_key
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.basics.randomness import SystemRandom
 from trimask_core.rows.gateway import Gateway
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.submission import build_submission
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import build_submission
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 __all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]
 

@@ -19,7 +19,7 @@ import pandas as pd
 from bench.coverage_rows import LAWS, NAMES, moments, noisy, population, rows, schema
 from trimask import fit
 from trimask.errors import CoverageWarning, NoiseExceedsSignal
-from trimask.moments import Moments
+from trimask.moments.moments import Moments
 
 __all__ = ["WHAT", "intervals", "main", "measure"]
 

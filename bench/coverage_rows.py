@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from trimask.constrained import ConstrainedLaw
-from trimask.identities import schema_identities
-from trimask.moments import Moments
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_theory.noise_law import EntriesLaw
+from trimask.moments.identities import ConstrainedLaw, schema_identities
+from trimask.moments.moments import Moments
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments.noise_law import EntriesLaw
 
 __all__ = ["LAWS", "MEANS", "NAMES", "SIGMA", "moments", "noisy", "population", "rows", "schema"]
 

@@ -16,11 +16,11 @@ from bench.measure import best_seconds
 from bench.other_protocols import prio3_moments_bytes, prio3_sum_vec_bytes, secagg_plus_bytes
 from bench.results import Result, Settings, share_of_budget
 from trimask_client import Client
-from trimask_core.randomness import SEED_BYTES, SystemRandom
+from trimask_core.basics.randomness import SEED_BYTES, SystemRandom
 from trimask_core.rows.gateway import Gateway
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.submission import SealedSubmission, build_submission
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import SubmitRequest
 
 __all__ = ["NoTransport", "cases", "device", "request_bytes"]

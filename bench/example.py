@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from trimask_cli.signing import sign as approval
-from trimask_core.clock import SystemClock
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import SystemRandom
-from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Party
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_cli.owner import sign as approval
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
+from trimask_core.study.party import Party
+from trimask_core.study.signed import SignedStudy, approve
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 __all__ = ["ATTRIBUTES", "YES_NO", "answers", "definition", "offline_study", "sign"]
 

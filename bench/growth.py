@@ -17,10 +17,10 @@ from bench.example import ATTRIBUTES, answers, offline_study
 from bench.measure import best_seconds
 from bench.results import Result, Settings
 from trimask_client import Client
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.randomness import SystemRandom
 from trimask_core.rows.rotation import haar_rotate
-from trimask_core.signed_study import SignedStudy
-from trimask_server.protocol.right_mask import apply_right_mask, remove_right_mask
+from trimask_core.study.signed import SignedStudy
+from trimask_server.suites.rows.math import apply_right_mask, remove_right_mask
 
 __all__ = ["Axis", "Curve", "growth"]
 

@@ -11,21 +11,20 @@ import numpy as np
 
 from bench.example import ATTRIBUTES, answers
 from bench.results import Result, Settings, share_of_budget
-from trimask_core.moments.challenge import challenge_key
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SealingKey, seal
+from trimask_core.moments.check import challenge_key
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
-from trimask_core.moments.sharing import payloads, split
-from trimask_core.randomness import SystemRandom
-from trimask_core.schema import Attribute, Schema
-from trimask_core.sealing import SEAL_OVERHEAD_BYTES, SealingKey, seal
-from trimask_server.suites.moments.checking import (
+from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.study.schema import Attribute, Schema
+from trimask_server.suites.moments.batch_check import (
     BatchChecker,
     FormValues,
     read_shares,
     sum_accepted,
     verdicts,
 )
-from trimask_theory.study_definition import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 __all__ = ["layout_of_twenty", "moments"]
 
@@ -104,7 +103,7 @@ def _provider(layout: MomentsLayout, reports: list[list[int]], settings: Setting
     """A batch of 1,024 at each of two providers: expand or read, five forms, verdict, sum; beside opening 1,024 seals."""
     source, batch = SystemRandom(), 256 if settings.quick else 1024
     ids = [source.read(16) for _ in range(batch)]
-    parcels = [payloads(*split(reports[i % len(reports)], 2, source)) for i in range(batch)]
+    parcels = [share_payloads(*split(reports[i % len(reports)], 2, source)) for i in range(batch)]
     key = challenge_key(_STUDY, [source.seed(), source.seed()])
     opener = SealingKey.generate(source)
     for provider, what in ((1, "a seed's"), (2, "a vector's")):

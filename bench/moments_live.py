@@ -21,9 +21,9 @@ from bench.cluster import Live, live_cluster
 from bench.example import answers
 from bench.results import Result, Settings
 from bench.submitting import submit
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission, seal_payloads
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SealedSubmission, seal_payloads
 from trimask_core.suites import payloads_of
 
 __all__ = ["moments_live"]

@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 
 from bench.example import ATTRIBUTES, YES_NO, definition, sign
-from trimask_core.clock import SystemClock
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.randomness import SystemRandom
 from trimask_core.rows.rotation import Matrix
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Party
-from trimask_server.collector.catalogue import Catalogue
+from trimask_core.study.party import Party
+from trimask_core.study.signed import SignedStudy
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.publication import Tally
+from trimask_server.collector.publication import Catalogue, Tally
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.node.context import make_context
-from trimask_server.node.host import Host
+from trimask_server.runtime.context import make_context
+from trimask_server.runtime.host import Host
 from trimask_server.settings.config import load_config
 from trimask_server.suites.rows.factor_ledger import FactorLedger
 from trimask_server.suites.rows.publisher import Publisher
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 __all__ = ["FORMULA", "SLOPES", "Published", "publishing"]
 

@@ -7,8 +7,8 @@ import pandas as pd
 from statsmodels.datasets import randhie
 
 from bench.accuracy_scores import Array
-from trimask.moments import answers_of
-from trimask_core.schema import Attribute, Schema
+from trimask.moments.moments import answers_of
+from trimask_core.study.schema import Attribute, Schema
 
 __all__ = ["RAND_PEOPLE", "RAND_SCHEMA", "rand_answers", "rand_rows"]
 

@@ -12,10 +12,9 @@ from bench.example import answers
 from bench.load import Target, Timing, drive
 from bench.results import Result, Settings, share_of_limit
 from trimask_client import Client
-from trimask_core.payload import VECTOR
-from trimask_core.sealing import component_info, seal
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.crypto.sealing import VECTOR, component_info, seal
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 

@@ -20,7 +20,7 @@ import statsmodels.api as sm
 from statsmodels.datasets import randhie
 
 import trimask
-from trimask.moments import row_moments
+from trimask.moments.moments import row_moments
 
 __all__ = ["logistic", "main", "rand", "tables"]
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimask_theory import masked_noise
-from trimask_theory._certified import LARGEST_OF_CELLS
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.unit_enclosure import LARGEST_OF_CELLS
 
 __all__ = ["SETTINGS", "Setting", "measure", "settings_of"]
 

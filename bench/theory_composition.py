@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trimask_core.guarantee import Neighbours
-from trimask_theory import gdp, masked_noise
+from trimask_core.study.guarantee import Neighbours
 from trimask_theory.accounting import Composition, GaussianMechanism, MaskedRelease, Mechanism, export
+from trimask_theory.gaussian import gdp
+from trimask_theory.masking import masked_noise
 
 __all__ = ["measure"]
 

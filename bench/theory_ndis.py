@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_theory import gaussian_pair, least_squares, projection, weighted_chi2
+from trimask_theory.gaussian import gaussian_pair, weighted_chi2
+from trimask_theory.mechanisms import least_squares, projection
 
 __all__ = ["cases"]
 

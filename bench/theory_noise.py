@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from trimask_theory import local_noise, masked_noise
+from trimask_theory.gaussian import local_noise
+from trimask_theory.masking import masked_noise
 
 __all__ = ["cases"]
 

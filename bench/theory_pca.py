@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trimask_theory import gdp, pca, vector_sum
-from trimask_theory.pca.example import genotypes
+from trimask_theory.gaussian import gdp
+from trimask_theory.mechanisms import pca, vector_sum
+from trimask_theory.papers.pca_example import genotypes
 
 __all__ = ["cases"]
 

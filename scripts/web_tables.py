@@ -10,9 +10,9 @@ from pathlib import Path
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from trimask_core.form_words import SENTENCES
-from trimask_core.refusals import Reason, Status
-from trimask_core.truth_words import SENTENCES as TRUTHS
+from trimask_core.basics.refusals import Reason, Status
+from trimask_core.explain.sentences import SENTENCES as TRUTHS
+from trimask_core.form.texts import SENTENCES
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 
 DEVICE = Path(__file__).parents[1] / "client" / "web" / "device"

@@ -14,26 +14,31 @@ import grpc
 import pytest
 from hypothesis import settings
 
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.identity import SigningKey
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.party_files import admission_key, load_party, read_secret
-from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
-from trimask_core.rows.discrete import PUBLISHING_STEPS
-from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
+from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
+from trimask_core.rows.noise_columns import (
+    CHECK_DIRECTIONS,
+    default_noise_columns,
+    least_tau,
+    noise_columns_mu,
+)
 from trimask_core.rows.study import RowsSettings
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve, needs_commitment
-from trimask_core.study import Party, Protection, Study, SuiteName, SuiteSettings
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import Derived
+from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
+from trimask_core.study.party import Party, admission_key, load_party, read_secret
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.settings import SuiteName, SuiteSettings
+from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_golden import Golden
 from trimask_postgres import LocalPostgres
-from trimask_server.store.interface import Store
-from trimask_server.store.migration import Migration
+from trimask_server.store.interface import Migration, Store
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.sqlite import SqliteStore
 from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers

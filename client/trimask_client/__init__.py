@@ -1,13 +1,13 @@
 """The device's client: `Client(study).submit(answers) -> Receipt`, and `Queue` for a device that is not always online."""
 
 from trimask_client.client import Client
-from trimask_client.entry import Entry
 from trimask_client.queue import Queue
-from trimask_client.record_store import device_key
+from trimask_client.queue_entry import Entry
+from trimask_client.records import device_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import SealedSubmission
 
 __all__ = [
     "Client",

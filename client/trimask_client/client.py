@@ -1,4 +1,7 @@
-"""`Client(study).submit(answers)`: everything a device does, in one call."""
+"""`Client(study).submit(answers)`: everything a device does, in one call.
+
+A right provider's answer about its sealing keys, checked.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +14,58 @@ from types import TracebackType
 
 from google.protobuf.message import DecodeError
 
-from trimask_client.asking import ask_submission
-from trimask_client.budget import SpentBudget, ask_budget
 from trimask_client.lazy_transport import LazyTransport
-from trimask_client.sealing_answer import newest_key
+from trimask_client.study_words import check_study_id, explain_study
+from trimask_client.submission_status import SpentBudget, ask_budget, ask_submission
 from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_client.unfinished import Unfinished
-from trimask_client.words import check_study_id, explain_study
-from trimask_core.backoff import Backoff
-from trimask_core.claims import check_claims
-from trimask_core.errors import ApprovalError, InvitationError, Refused, TrimaskError, VerificationError
-from trimask_core.identity import verify
-from trimask_core.institutions import Directory, Standing, known_parties, require_known
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.submission import SealedSubmission, build_submission
-from trimask_core.withdrawal import ProviderWithdrawal, submission_id_of
+from trimask_core.basics.clock import Backoff
+from trimask_core.basics.errors import (
+    ApprovalError,
+    InvitationError,
+    Refused,
+    TrimaskError,
+    VerificationError,
+)
+from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
+from trimask_core.crypto.sealing import sealing_key_message
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.verify_guarantee import check_claims
+from trimask_core.submit.institutions import Directory, Standing, known_parties, require_known
+from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.receipt import (
+    ProviderReceipt,
+    ProviderWithdrawal,
+    Receipt,
+    receipt_message,
+    submission_id_of,
+)
+from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import (
+    GetSealingKeysResponse,
     SubmitRequest,
     SubmitResponse,
     WithdrawRequest,
     WithdrawResponse,
 )
 
-__all__ = ["SUBMIT_METHOD", "Client"]
+
+def newest_key(answer: bytes, identity: bytes, role: str) -> bytes:
+    """The newest key in it, which the provider's identity signed."""
+    try:
+        keys = GetSealingKeysResponse.FromString(answer).keys
+    except DecodeError:
+        raise VerificationError(f"{role} answered with something that is not a list of keys") from None
+    if not keys or min(keys[0].activate_time_ms, keys[0].expire_time_ms) < 0:
+        raise VerificationError(f"{role} has no usable sealing key")
+    newest = keys[0]
+    message = sealing_key_message(newest.public_key, newest.activate_time_ms, newest.expire_time_ms)
+    verify(identity, "sealing-key", message, newest.signature, f"the sealing key of {role}")
+    return newest.public_key
+
 
 SUBMIT_METHOD = "/trimask_proto.v1.SubmissionService/Submit"
 _SEALING_KEYS = "/trimask_proto.v1.SubmissionService/GetSealingKeys"

@@ -6,6 +6,8 @@ and nowhere else: the link has the study's hash, every byte of the answer is che
 suite has one, by the commitment in the study, the approvals by the keys in it), and nothing is sent but that hash.
 A man in the middle learns which study is asked for, and can only withhold it. The invitation is never sent
 on such a connection. The same holds for study.json beside a page: an address with a short code is all that is sent.
+
+Whether a study still accepts this person's answers: what would be refused is reported before anything is sealed.
 """
 
 from __future__ import annotations
@@ -20,17 +22,24 @@ from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 
+from trimask_client.study_words import check_study_id
 from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, Transport, Unreachable, call_error
-from trimask_client.words import check_study_id
-from trimask_core.errors import StudyError, VerificationError
-from trimask_core.invitation import Link
-from trimask_core.receipt_link import page_of, read_receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.text_form import canonical_json
-from trimask_core.web import check_origin, short_code
-from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
-
-__all__ = ["fetch_linked", "fetch_of_receipt", "fetch_study"]
+from trimask_core.basics.encoding import canonical_json
+from trimask_core.basics.errors import Refused, StudyError, TrimaskError, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.web import check_origin, short_code
+from trimask_core.submit.invitation import Invitation, Link
+from trimask_core.submit.receipt import page_of, read_receipt
+from trimask_proto.v1.study_pb2 import (
+    STUDY_STATE_CLOSED,
+    STUDY_STATE_CLOSING,
+    GetStudyRequest,
+    GetStudyResponse,
+    GetStudyStatusRequest,
+    GetStudyStatusResponse,
+)
 
 _METHOD = "/trimask_proto.v1.StudyService/GetStudy"
 
@@ -135,8 +144,7 @@ def _call(transport: Transport | None, endpoint: Endpoint, request: bytes, timeo
 
 def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
     """One call, without checking who answers. Only for data that the caller compares with a hash it already has."""
-    from trimask_client.grpc_wire import CallFailed
-    from trimask_client.h2_connection import Connection, Deadline
+    from trimask_client.h2_connection import CallFailed, Connection, Deadline
 
     context = _tls(None)
     context.set_alpn_protocols(["h2"])
@@ -187,3 +195,37 @@ def _tls(roots: str | None) -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+_STATUS = "/trimask_proto.v1.StudyService/GetStudyStatus"
+_ASK_SECONDS = 3.0
+
+
+def refuse_uninvited(study: Study, invitation: Invitation | None, now_ms: int) -> None:
+    """`Refused` where an invited study has no invitation here, or an expired one."""
+    if study.admission != "invited":
+        return
+    if invitation is None:
+        raise Refused(Reason.NO_INVITATION, "this study is for invited people; join with your invitation")
+    if invitation.expires_ms <= now_ms:
+        raise Refused(
+            Reason.INVITATION_EXPIRED, "this invitation has expired; ask who invited you for another"
+        )
+
+
+def refuse_closed(study: Study, transport: Transport, timeout_seconds: float) -> None:
+    """`Refused` if the collector can be asked and says that the study accepts no more answers.
+
+    Only the collector says so; a false answer can only keep somebody from answering, which it could do anyway. Where
+    it does not answer nothing is known, and a person may go on: right providers have the last word.
+    """
+    party = study.collector
+    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    request = GetStudyStatusRequest(study_id=study.id).SerializeToString()
+    try:
+        answer = transport.call(endpoint, _STATUS, request, min(_ASK_SECONDS, timeout_seconds))
+        state = GetStudyStatusResponse.FromString(answer).state
+    except (TrimaskError, DecodeError):
+        return
+    if state in (STUDY_STATE_CLOSING, STUDY_STATE_CLOSED):
+        raise Refused(Reason.STUDY_CLOSED, "this study accepts no more answers")

@@ -1,16 +1,21 @@
-"""gRPC channels to a node, for a researcher, a study owner or an operator. There is no way to open one without TLS."""
+"""gRPC channels to a node, for a researcher, a study owner or an operator. There is no way to open one without TLS.
+
+From a gRPC failure to the error a caller should see.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import grpc
 
-from trimask_core.errors import ParameterError
-
-__all__ = ["MAX_MESSAGE_BYTES", "Pem", "open_channel"]
+from trimask_core.basics.encoding import shown
+from trimask_core.basics.errors import ConnectionFailed, ParameterError, Refused
+from trimask_core.basics.refusals import REASON_KEY, read_reason
 
 Pem: TypeAlias = str | bytes | Path
 MAX_MESSAGE_BYTES = 4 << 20
@@ -93,3 +98,27 @@ def open_channel(
     if tls_name is not None:
         options.append(("grpc.ssl_target_name_override", tls_name))
     return grpc.secure_channel(address, credentials, options=options)
+
+
+_UNREACHED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+
+
+@contextmanager
+def plain_errors(target: str) -> Iterator[None]:
+    """Turn `grpc.RpcError` raised inside into `Refused` or `ConnectionFailed`."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        # What stubs raise is also a Call, which has the details; the type of RpcError does not say so.
+        call = cast("grpc.Call", error)
+        code, details = call.code(), shown(str(call.details() or "no details given"))
+        reason = next((value for key, value in call.trailing_metadata() or () if key == REASON_KEY), None)
+        if reason is not None:
+            raise Refused(read_reason(reason, code.name), details) from None
+        if code in _UNREACHED:
+            details = details.rpartition("Failed to connect to remote host: ")[
+                2
+            ]  # gRPC names the address once more
+            hint = " (check roots and tls_name)" if "SSL" in details or "handshake" in details.lower() else ""
+            raise ConnectionFailed(f"{target} could not be reached: {details}{hint}") from None
+        raise Refused(read_reason(None, code.name), f"{target}: {details}") from None

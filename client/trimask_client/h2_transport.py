@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from trimask_client.grpc_wire import CallFailed
-from trimask_client.h2_connection import Connection, Deadline
+from trimask_client.h2_connection import CallFailed, Connection, Deadline
 from trimask_client.transport import Endpoint, call_error, read_retry
-from trimask_core.errors import ConfigError
-
-__all__ = ["H2Transport"]
+from trimask_core.basics.errors import ConfigError
 
 
 class _Slot:

@@ -6,8 +6,6 @@ import threading
 
 from trimask_client.transport import Endpoint, Transport
 
-__all__ = ["LazyTransport"]
-
 
 class LazyTransport:
     """gRPC over h2, imported at the first call: reading a study or sealing answers does not need it."""

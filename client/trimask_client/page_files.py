@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimask_core.errors import ConfigError
-
-__all__ = ["page_folder"]
+from trimask_core.basics.errors import ConfigError
 
 
 def page_folder() -> Path:

@@ -19,12 +19,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trimask_client.attempts import (
+    ask_providers,
+    send_payload,
+    withdrawal_by_receipt,
+    withdrawal_entry,
+    withdrawal_of_entry,
+)
 from trimask_client.client import Client
-from trimask_client.disk import Disk, FileDisk
-from trimask_client.entry import PAUSES_MS, Entry, sent_entry, waiting_entry
+from trimask_client.fetch import refuse_closed, refuse_uninvited
 from trimask_client.lazy_transport import LazyTransport
-from trimask_client.opening import refuse_closed, refuse_uninvited
-from trimask_client.queue_records import (
+from trimask_client.queue_entry import PAUSES_MS, Entry, sent_entry, waiting_entry
+from trimask_client.records import (
     DRAFTS,
     HELD,
     KINDS,
@@ -33,30 +39,24 @@ from trimask_client.queue_records import (
     RECEIPTS,
     STUDIES,
     WITHDRAWALS,
+    Disk,
+    FileDisk,
     QueueRecords,
+    Vault,
 )
-from trimask_client.record_store import Vault
-from trimask_client.sending import send_payload
 from trimask_client.transport import Transport
-from trimask_client.withdrawing import (
-    ask_providers,
-    withdrawal_by_receipt,
-    withdrawal_entry,
-    withdrawal_of_entry,
-)
-from trimask_core.clock import SystemClock
-from trimask_core.errors import ConfigError, InvitationError, Refused, StudyError, VerificationError
-from trimask_core.institutions import Directory
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.receipt import Receipt
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import ConfigError, InvitationError, Refused, StudyError, VerificationError
+from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.institutions import Directory
+from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.receipt import Receipt
 
 if TYPE_CHECKING:
-    from trimask_core.clock import Clock
+    from trimask_core.basics.clock import Clock
 
-__all__ = ["Queue"]
 
 _PENDING = ("waiting", "withdrawing")
 

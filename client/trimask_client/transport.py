@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimask_core.errors import Refused, TrimaskError
-from trimask_core.letters import shown
-from trimask_core.refusals import read_reason
-
-__all__ = [
-    "MAX_RESPONSE_BYTES",
-    "Endpoint",
-    "Transport",
-    "Unreachable",
-    "call_error",
-    "read_retry",
-]
+from trimask_core.basics.encoding import shown
+from trimask_core.basics.errors import Refused, TrimaskError
+from trimask_core.basics.refusals import read_reason
 
 _LONGEST_RETRY_MS = 6 * 3600 * 1000
 MAX_RESPONSE_BYTES = 4 << 20

@@ -14,14 +14,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from trimask_client.disk import FileDisk
-from trimask_client.record_store import Vault, device_key
-from trimask_core.errors import InvitationError
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import RandomSource
-from trimask_core.submission import SealedSubmission
-
-__all__ = ["Unfinished"]
+from trimask_client.records import FileDisk, Vault, device_key
+from trimask_core.basics.errors import InvitationError
+from trimask_core.basics.randomness import RandomSource
+from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.submission import SealedSubmission
 
 _KIND = "unfinished"
 

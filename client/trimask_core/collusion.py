@@ -7,9 +7,7 @@ from dataclasses import replace
 from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows import collusion as rows
 from trimask_core.rows.study import RowsSettings
-from trimask_core.study import Study
-
-__all__ = ["AnyReport", "collusion_of", "moments_collusion"]
+from trimask_core.study.definition import Study
 
 AnyReport = rows.CollusionReport | MomentsCollusion
 

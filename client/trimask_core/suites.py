@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from trimask_core.moments import payloads as moments
-from trimask_core.payload import PayloadForm
-from trimask_core.randomness import RandomSource
+from trimask_core.basics.randomness import RandomSource
+from trimask_core.crypto.sealing import PayloadForm
+from trimask_core.moments import report as moments
 from trimask_core.rows import payloads as rows
-from trimask_core.study import Study
-
-__all__ = ["SUITE_PAYLOADS", "SuitePayloads", "check_payload", "payloads_of"]
+from trimask_core.study.definition import Study
 
 
 class SuitePayloads(Protocol):

@@ -9,19 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trimask_core.errors import ConfigError
-
-__all__ = [
-    "Subparsers",
-    "add_json",
-    "at_least_one",
-    "duration_ms",
-    "moment_ms",
-    "output_file",
-    "print_json",
-    "shown_time",
-    "write_new",
-]
+from trimask_core.basics.errors import ConfigError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import NoReturn
 
-from trimask_core.errors import ConfigError
-from trimask_terminal.outcome import json_everywhere
-from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import SHELLS, exit_program, print_completion, report_failure, run_program
-
-__all__ = ["GROUP", "build_parser", "main", "run"]
+from trimask_core.basics.errors import ConfigError
+from trimask_terminal.running import (
+    SHELLS,
+    CommandParser,
+    exit_program,
+    json_everywhere,
+    print_completion,
+    report_failure,
+    run_program,
+)
 
 GROUP = "trimask.commands"
 _ENDLESS = ("collector", "right", "left")  # run until they are stopped

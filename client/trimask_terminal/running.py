@@ -1,22 +1,114 @@
-"""Run a command of one of the programs: signals, errors, exit status, and failures as JSON."""
+"""Run a command of one of the programs: signals, errors, exit status, and failures as JSON.
+
+What a command did, as JSON, for commands whose answer is words: what they made, and the lines they printed.
+
+Parsers of the programs: a usage error is raised, not printed, and a misspelt word is answered with the nearest one.
+"""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from trimask_core.errors import ConfigError, SeveralProblems, TrimaskError
-from trimask_terminal.exits import Exit, exit_of
-from trimask_terminal.interruption import raising_signals
-from trimask_terminal.outcome import print_failure, run_command
-from trimask_terminal.parsing import UsageError, parse
+from trimask_core.basics.errors import ConfigError, SeveralProblems, TrimaskError
+from trimask_terminal.exits import Exit, exit_of, raising_signals
+from trimask_terminal.options import add_json, print_json
 
-__all__ = ["SHELLS", "exit_program", "print_completion", "report_failure", "run_program"]
+_facts: dict[str, Any] = {}
+
+
+def made(**facts: Any) -> None:
+    """Note what a command made or found, for its document with --json: `made(study_id=..., file=...)`."""
+    _facts.update({name: value if _plain(value) else str(value) for name, value in facts.items()})
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, list, dict))
+
+
+def json_everywhere(parser: argparse.ArgumentParser, without: tuple[str, ...] = ()) -> None:
+    """Give --json to every command that has none of its own; `without` names commands that run until stopped."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, nested in action.choices.items():
+                if name not in without:
+                    json_everywhere(nested)
+            return
+    if not any("--json" in action.option_strings for action in parser._actions):
+        add_json(parser)
+        parser.set_defaults(json_from_output=True)
+
+
+def run_command(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespace) -> int:
+    """Run a command; one without its own JSON document gets one made from `made` and its output."""
+    _facts.clear()
+    if not (getattr(args, "json_from_output", False) and args.json):
+        return int(run(args) or 0)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = int(run(args) or 0)
+    print_json({"ok": status == Exit.DONE, "exit": status, **_facts, "said": printed.getvalue().splitlines()})
+    return status
+
+
+def print_failure(message: str, problems: list[str], status: int) -> None:
+    """The document of a command that failed; the message itself is on stderr."""
+    failure: dict[str, Any] = {"ok": False, "exit": int(status), "error": message}
+    print_json(failure | ({"problems": problems} if problems else {}))
+    sys.stdout.flush()
+
+
+class UsageError(TrimaskError):
+    """Arguments that `program` cannot use; `shown` is its usage, or the whole help where no command was given."""
+
+    def __init__(self, program: str, message: str, shown: str) -> None:
+        super().__init__(message)
+        self.program = program
+        self.shown = shown
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of a program or of one of its commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error, so that the program can also report it as JSON."""
+        if message.endswith(": COMMAND"):  # argparse names what is missing by its metavar
+            raise UsageError(self.prog, "give one of these commands", self.format_help())
+        raise UsageError(self.prog, message, self.format_usage())
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+            what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
+            raise argparse.ArgumentError(action, f"there is no {what} {value!r}; {hint}")
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The parsed arguments; an unknown option is answered with the nearest known one."""
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0].split("=")[0], sorted(_options(parser)), n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return args
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    found = {name for action in parser._actions for name in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*(_options(nested) for nested in action.choices.values()))
+    return found
+
 
 SHELLS = ("bash", "fish", "zsh")
 

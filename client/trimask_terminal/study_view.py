@@ -1,25 +1,33 @@
-"""A study in words: what is asked, what is promised, and what each party would be agreeing to."""
+"""A study in words: what is asked, what is promised, and what each party would be agreeing to.
+
+Asking a person whether to approve a study: the same words from a file and at a node.
+
+The collusion report as a table: who would have to collude, what they would get, and how.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core.collusion import collusion_of
-from trimask_core.fingerprint import fingerprint
-from trimask_core.schema import Attribute
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.study_weaknesses import Weakness, weaknesses
-from trimask_core.suite_words import words_of
-from trimask_core.upload import upload_bytes_of
+from trimask_core.collusion import AnyReport, collusion_of
+from trimask_core.explain.suite import words_of
+from trimask_core.moments.collusion import MomentsCollusion
+from trimask_core.rows.collusion import Coalition, CollusionReport, default_unmasking
+from trimask_core.study.definition import Study
+from trimask_core.study.party import fingerprint
+from trimask_core.study.schema import Attribute
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.weaknesses import Weakness, weaknesses
+from trimask_core.submit.submission import upload_bytes_of
+from trimask_proto.v1 import governance_pb2
 from trimask_terminal.suites import view_of
-
-__all__ = ["approval_words", "make_console", "render", "summary"]
 
 
 def make_console() -> Console:
@@ -249,3 +257,130 @@ def _table(*headings: str) -> Table:
 
 def _day(study: Study) -> str:
     return dt.datetime.fromtimestamp(study.created_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_WORDS = {
+    governance_pb2.DECISION_WAITING: "waiting",
+    governance_pb2.DECISION_APPROVED: "approved",
+    governance_pb2.DECISION_REFUSED: "refused",
+}
+
+
+def decision_word(decision: int) -> str:
+    """A decision in a word."""
+    return _WORDS.get(governance_pb2.Decision.ValueType(decision), "not reached")
+
+
+def agreed_to(
+    study: Study, role: str, console: Console, *, recompute: Callable[[Study], None], sure: bool
+) -> bool:
+    """Say in plain words what would be approved, and ask, unless they are `sure` already.
+
+    `recompute` raises if the study's promises do not hold (`trimask_theory.planning.study_plan.verify_guarantees`).
+    """
+    # The maker of the study chose the noise; those who approve it need not take that on trust.
+    recompute(study)
+    for sentence in approval_words(study, role):
+        console.print(f"- {sentence}")
+    console.print("- What it promises was recomputed on this machine, and holds.")
+    return sure or _agreed(f"Approve study {study.id.hex()[:16]} as {role}? [y/N] ")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+# The steps of a chain that a reader needs; multiplying and adding known things is left out.
+_DECISIVE = {"unmask", "solve", "align", "correlate", "compose", "remainder"}
+
+
+def render_collusion(report: AnyReport) -> RenderableType:
+    """For a console of any width."""
+    style = (
+        "bold red" if report.single_breakers else "bold yellow" if report.largest_safe == 1 else "bold green"
+    )
+    head = Text(report.summary, style=style)
+    if isinstance(report, MomentsCollusion):
+        found = [(item.parties, item.outcome, "; ".join(item.chain)) for item in report.coalitions]
+        return Group(head, _collusion_view_table(found), Text(report.noise_sentence))
+    return Group(head, *_rows_parts(report))
+
+
+def in_short(report: AnyReport) -> list[str]:
+    """In a few lines: what is safe, how many smallest groups are not, who they are, the command that lists them."""
+    right = report.topology.right if isinstance(report, CollusionReport) else report.right
+    command = f"trimask study collusion --right {right} --left "
+    if isinstance(report, MomentsCollusion):
+        return [report.summary, report.noise_sentence, "How:", f"  {command}0"]
+    topology = report.topology
+    command += f"{topology.left}"
+    if topology.unmasking != default_unmasking(topology.right, topology.left):
+        command += f" --unmasking {' '.join(topology.unmasking)}"
+    size = report.largest_safe + 1
+    smallest = [item for item in report.coalitions if len(item.parties) == size]
+    count = f"{len(smallest)} groups of {size}" if len(smallest) > 1 else f"One group of {size}"
+    rough = sum(not item.exact for item in smallest)
+    how = f", {rough} of them only as estimates" if rough else ""
+    larger = len(report.coalitions) - len(smallest)
+    more = f" Other groups, all larger: {larger}." if larger else ""
+    return [
+        report.summary,
+        f"{count} could{how}: {_who([item.parties for item in smallest])}.{more}",
+        "Each of them, how, and what one party with a changed program could do:",
+        f"  {command}",
+    ]
+
+
+_FEW = 4
+
+
+def _who(groups: Sequence[tuple[str, ...]]) -> str:
+    """Groups by name where they are few, otherwise by the roles in them with a count of each."""
+    if len(groups) <= _FEW:
+        return ", ".join(" + ".join(parties) for parties in groups)
+    kinds = Counter(tuple(party[0] for party in parties) for parties in groups)
+    return ", ".join(f"{_roles(kind)} ({count})" for kind, count in kinds.items())
+
+
+def _roles(kind: tuple[str, ...]) -> str:
+    """Such as `2 right + collector`; `kind` has the first letter of each role."""
+    words = [
+        f"{kind.count(letter)} {name}" for letter, name in (("R", "right"), ("L", "left")) if letter in kind
+    ]
+    if "c" in kind:
+        return " + ".join([*words, "collector"])
+    return f"{' + '.join(words)} provider{'s' if len(kind) > 1 else ''}"
+
+
+def _rows_parts(report: CollusionReport) -> list[RenderableType]:
+    nodes = ", ".join(f"{node} for component {k}" for k, node in enumerate(report.topology.unmasking, 1))
+    found = [(item.parties, item.outcome, _how(item)) for item in report.coalitions]
+    parts: list[RenderableType] = [Text(f"Unmasking: {nodes}."), _collusion_view_table(found)]
+    if report.through_noise:
+        groups = ", ".join(" + ".join(parties) for parties in report.through_noise)
+        parts.append(Text(f"Only through the noise columns, so not counted as a break: {groups}."))
+    return [*parts, Text(report.right_providers_alone), Text(report.altering)]
+
+
+def _collusion_view_table(coalitions: list[tuple[tuple[str, ...], str, str]]) -> Table:
+    """Who, what they would get, and how; a section for each size."""
+    table = Table(title="Who would have to collude", title_style="bold", title_justify="left")
+    table.add_column("together", no_wrap=True)
+    table.add_column("would get")
+    table.add_column("how")
+    size = 0
+    for parties, gets, how in coalitions:
+        if size not in (0, len(parties)):
+            table.add_section()
+        size = len(parties)
+        table.add_row(Text(" + ".join(parties)), Text(gets), Text(how))
+    return table
+
+
+def _how(coalition: Coalition) -> str:
+    pairs = zip(coalition.steps, coalition.chain, strict=True)
+    told = [words for step, words in pairs if step.rule in _DECISIVE]
+    return "; ".join(told or coalition.chain[-2:-1])

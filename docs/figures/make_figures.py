@@ -17,8 +17,9 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_theory import clipped_sum, gdp, pca, vector_sum
-from trimask_theory.pca.example import GROUPS, genotypes
+from trimask_theory.gaussian import gdp
+from trimask_theory.mechanisms import clipped_sum, pca, vector_sum
+from trimask_theory.papers.pca_example import GROUPS, genotypes
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -22,7 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from make_figures import COLOURS, draw, plt, save
 
-from trimask_theory import gaussian_pair, local_noise, projection, relative
+from trimask_theory.gaussian import gaussian_pair, local_noise
+from trimask_theory.mechanisms import projection
+from trimask_theory.papers import relative
 from trimask_theory.papers.ndis_relative import rows_of
 from trimask_theory.papers.ndis_tables import DATA, Data
 

@@ -16,18 +16,20 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from trimask_cli import owner, tokens
+from trimask_cli import owner
+from trimask_cli.commands import study_tokens
 from trimask_cli.invitations import make_invitations
 from trimask_cli.study_file import bundled_definition
 from trimask_client import Client
-from trimask_core.errors import Refused
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import admission_key, read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.party import admission_key, read_secret
+from trimask_core.study.signed import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 IMAGES = Path(__file__).parents[1] / "images"
 BROWSER = [
@@ -88,7 +90,7 @@ def fill(signed: SignedStudy, folder: Path) -> None:
 def sign_in(view: Page, address: str, signed: SignedStudy, folder: Path) -> None:
     """To the console, and note how many were invited."""
     until = int(time.time() * 1000) + 86_400_000
-    token, _ = tokens.new(signed.study, folder / "owner", "the owner", ["owner"], until, None)
+    token, _ = study_tokens.new(signed.study, folder / "owner", "the owner", ["owner"], until, None)
     view.goto(f"{address}/console")
     view.get_by_label("The owner's token").fill(token)
     view.get_by_role("button", name="Sign in").click()

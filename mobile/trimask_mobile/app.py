@@ -13,37 +13,32 @@ from kivy.core.window import Window
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.screenmanager import NoTransition, ScreenManager
 
-from trimask_core.errors import TrimaskError
+from trimask_core.basics.errors import TrimaskError
+from trimask_mobile.kiosk.interviewer import Interviewer
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.interviewer import Interviewer
-from trimask_mobile.model.stuck import Stuck
+from trimask_mobile.model.problem import Stuck
 from trimask_mobile.model.worker import Workers
 from trimask_mobile.platforms import Platform, this_platform
-from trimask_mobile.screens.consent import ConsentScreen
-from trimask_mobile.screens.eligibility import EligibilityScreen
-from trimask_mobile.screens.handed import HandedScreen
-from trimask_mobile.screens.institutions import InstitutionsScreen
-from trimask_mobile.screens.interviewer import InterviewerScreen
-from trimask_mobile.screens.interviewing import InterviewingScreen
-from trimask_mobile.screens.invitation import InvitationScreen
-from trimask_mobile.screens.pin import PinScreen
-from trimask_mobile.screens.problem import ProblemScreen
-from trimask_mobile.screens.question import QuestionScreen
-from trimask_mobile.screens.receipt import ReceiptScreen
-from trimask_mobile.screens.remove import RemoveScreen
-from trimask_mobile.screens.review import ReviewScreen
-from trimask_mobile.screens.sending import SendingScreen
-from trimask_mobile.screens.settings import SettingsScreen
-from trimask_mobile.screens.starting import StartingScreen
-from trimask_mobile.screens.studies import StudiesScreen
-from trimask_mobile.screens.study import StudyScreen
-from trimask_mobile.screens.withdraw import WithdrawScreen
+from trimask_mobile.screens.after import ReceiptScreen, SendingScreen, WithdrawScreen
+from trimask_mobile.screens.answer import QuestionScreen, ReviewScreen
+from trimask_mobile.screens.home import (
+    ProblemScreen,
+    RemoveScreen,
+    SettingsScreen,
+    StartingScreen,
+    StudiesScreen,
+)
+from trimask_mobile.screens.join import (
+    ConsentScreen,
+    EligibilityScreen,
+    InstitutionsScreen,
+    InvitationScreen,
+    StudyScreen,
+)
+from trimask_mobile.screens.kiosk import HandedScreen, InterviewerScreen, InterviewingScreen, PinScreen
 from trimask_mobile.theme import rgba
-from trimask_mobile.widgets.keys import Keys
 from trimask_mobile.widgets.look import look
-from trimask_mobile.widgets.page import Page
-
-__all__ = ["SurveyApp"]
+from trimask_mobile.widgets.page import Keys, Page
 
 SCREENS = (
     StartingScreen, StudiesScreen, InvitationScreen, StudyScreen, ConsentScreen, EligibilityScreen, QuestionScreen,

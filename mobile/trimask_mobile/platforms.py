@@ -10,14 +10,11 @@ from typing import Any, Protocol
 
 from kivy.utils import platform
 
-from trimask_client.disk import write_private
+from trimask_client.records import write_private
 from trimask_mobile.phone import background
 from trimask_mobile.phone.documents import Documents
 from trimask_mobile.phone.insets import Edges, bars_over_view, dark_icons
-from trimask_mobile.phone.keystore import AndroidKeyStore
-from trimask_mobile.phone.wrapped_key import wrapped_device_key
-
-__all__ = ["Desktop", "Platform", "decimal_keypad", "this_platform"]
+from trimask_mobile.phone.keystore import AndroidKeyStore, wrapped_device_key
 
 Scan = Callable[[Callable[[str], None]], None]
 TextCallback = Callable[[str], None]

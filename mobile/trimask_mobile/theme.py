@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["COLOURS", "SCALES", "SIZES", "TOUCH_DP", "Rgba", "rgba"]
-
 Rgba = tuple[float, float, float, float]
 
 COLOURS: Final = MappingProxyType(

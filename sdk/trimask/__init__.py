@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trimask import errors, fit, plot, release
-    from trimask.catalogue import DatasetInfo, StudyInfo, StudyStatus
-    from trimask.connection import Connection, connect
-    from trimask.dataset import Dataset
-    from trimask.example import example
+    from trimask.data.catalogue import DatasetInfo, StudyInfo, StudyStatus
+    from trimask.data.connection import Connection, connect
+    from trimask.data.dataset import Dataset
+    from trimask.data.manifest import Manifest
     from trimask.fit.ols_results import OLSResults
-    from trimask.manifest import Manifest
-    from trimask.moments import Moments
-    from trimask.simulation import simulate
+    from trimask.moments.moments import Moments
+    from trimask.simulation import example, simulate
     from trimask.synthetic import synthesize
 
     __version__: str
@@ -48,16 +47,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Connection": "connection",
-    "Dataset": "dataset",
-    "DatasetInfo": "catalogue",
-    "Manifest": "manifest",
-    "Moments": "moments",
+    "Connection": "data.connection",
+    "Dataset": "data.dataset",
+    "DatasetInfo": "data.catalogue",
+    "Manifest": "data.manifest",
+    "Moments": "moments.moments",
     "OLSResults": "fit.ols_results",
-    "StudyInfo": "catalogue",
-    "StudyStatus": "catalogue",
-    "connect": "connection",
-    "example": "example",
+    "StudyInfo": "data.catalogue",
+    "StudyStatus": "data.catalogue",
+    "connect": "data.connection",
+    "example": "simulation",
     "simulate": "simulation",
     "synthesize": "synthetic",
 }
@@ -65,7 +64,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        found = import_module("trimask.citation").version()
+        found = import_module("trimask.data.description").version()
     elif name in _HOME:
         found = getattr(import_module(f"trimask.{_HOME[name]}"), name)
     elif name in __all__:

@@ -1,4 +1,4 @@
-"""What can go wrong for a researcher, beside the errors of `trimask_core.errors`.
+"""What can go wrong for a researcher, beside the errors of `trimask_core.basics.errors`.
 
 TrimaskError
  |- FormulaError            a formula that cannot be fitted to this study's columns (also a ValueError)
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimask_core.errors import (
+from trimask_core.basics.errors import (
     ConnectionFailed,
     ParameterError,
     Refused,

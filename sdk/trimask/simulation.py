@@ -4,33 +4,89 @@ The arithmetic is that of the suites: answers are encoded, clipped, rounded to t
 device's own code (rows), or encoded to whole numbers, totalled, and given every provider's rounded Gaussian on the totals'
 own grid (moments). What is left out cancels: masks are orthogonal and shares add up. The people must be some whose rows may
 be seen, such as a public file's or a pilot's: nothing here protects them, and nothing here is a release.
+
+The study that a definition makes, with as many parties as may be expected: to be weighed or tried, never run.
+
+A release to try things on: simulated people of a made-up study of blood pressure, collected by nobody.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.drafting import drafted
+from trimask.data.catalogue import Shown
 from trimask.errors import ParameterError
-from trimask.moments import Moments, answers_of, row_moments
-from trimask.observed import ObservedMoments, ObservedRows
-from trimask.shown import Shown
-from trimask_core.guarantee import Guarantee
-from trimask_core.noise import RoundedGaussian
-from trimask_core.randomness import RandomSource, Stream, SystemRandom
-from trimask_core.rows.device.row import noisy_answers
-from trimask_core.study import Study
-from trimask_theory.definition import StudyDefinition
-from trimask_theory.study_plan import load_definition
+from trimask.moments.moments import Moments, answers_of, row_moments
+from trimask.moments.published_moments import ObservedMoments, ObservedRows
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.noise import RoundedGaussian
+from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
+from trimask_core.rows.device import noisy_answers
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee
+from trimask_core.study.party import Party
+from trimask_core.study.settings import SuiteName
+from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
-__all__ = ["Simulated", "simulate"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Everybody a study names, in the order of their numbers."""
+
+    collector: Party
+    right: tuple[Party, ...]
+    left: tuple[Party, ...]
+
+
+def expected_parties(
+    suite: SuiteName,
+    unmasking: Sequence[str] | None = None,
+    right: int | None = None,
+    left: int | None = None,
+) -> Parties:
+    """Parties without names, addresses or keys of anybody's, for a study that is only weighed: their number counts."""
+    if right is None:
+        right = len(unmasking) if unmasking else 4 if suite == "rows" else 3
+    if left is None:
+        left = 2 if suite == "rows" else 0
+
+    def party(role: str) -> Party:
+        key = hashlib.sha256(role.encode()).digest()
+        sealing = key if role.startswith("R") else b""
+        return Party(role, "", "", "", role.lower(), key, sealing, f"https://{role.lower()}.invalid")
+
+    return Parties(
+        party("collector"),
+        tuple(party(f"R{k}") for k in range(1, right + 1)),
+        tuple(party(f"L{j}") for j in range(1, left + 1)),
+    )
+
+
+def drafted(definition: StudyDefinition, right: int | None = None, left: int | None = None) -> Study:
+    """The study that the definition makes, its noise calibrated."""
+    plan = definition.collection
+    if plan.block_rows is not None and plan.block_rows > plan.release_rows:
+        definition = definition.changed(block_rows=plan.release_rows)
+    # Who unmasks has no bearing on accuracy, and was chosen for other numbers of providers.
+    definition = replace(definition, collection=replace(definition.collection, unmasking=None))
+    parties = expected_parties(plan.suite, plan.unmasking, right, left)
+    now = SystemClock().now_ms()
+    return create_study(
+        definition, parties.collector, parties.right, parties.left, "", now, SystemRandom(), bytes(32)
+    )
+
 
 Answers = Mapping[str, object]
 
@@ -183,3 +239,75 @@ def _moments(study: Study, people: Sequence[Answers], source: RandomSource) -> O
         for total, noise in zip(totals, noises, strict=True)
     ]
     return ObservedMoments.of_totals(study, noisy[: layout.firsts], noisy[layout.firsts :], len(people))
+
+
+_STUDY = """
+title = "Blood pressure and daily habits (made up)"
+purpose = "An example to try fits on"
+contact = "nobody"
+privacy = {epsilon = 16, delta = 1e-6}
+collection = {suite = "moments", release_rows = 100}
+attributes = [
+  {name = "age", kind = "integer", minimum = 20, maximum = 80, unit = "years"},
+  {name = "salt", kind = "continuous", minimum = 0, maximum = 20, unit = "g/day"},
+  {name = "smoker", kind = "binary"},
+  {name = "leaflet", kind = "binary"},
+  {name = "activity", kind = "categorical", levels = ["low", "medium", "high"]},
+  {name = "systolic", kind = "continuous", minimum = 80, maximum = 200, unit = "mmHg"},
+]
+derived = [
+  {name = "age_group", kind = "bins", of = ["age"], cuts = [35, 50, 65]},
+  {name = "activity_age", kind = "product", of = ["activity", "age"]},
+]
+"""
+
+
+@lru_cache(maxsize=8)
+def example(people: int = 2000, epsilon: float = 16.0, seed: int = 1) -> Simulated:
+    """What a release of a small study would be: a source for every `trimask.fit`, without a collector.
+
+    Parameters
+    ----------
+    people : int
+        How many people are made up, at least 100.
+    epsilon : float
+        The privacy a real release of this study would have, at delta = 1e-6. So few people show much only where it is
+        weak: a study of ten times as many has no more noise in its numbers at a tenth of it.
+    seed : int
+        Of the people and of the noise; the same seed gives the same release.
+
+    Returns
+    -------
+    Simulated
+        In suite `moments`: age (and age_group, its bins), salt, smoker, leaflet, activity (low, medium, high; and its
+        product with age) and systolic. `.raw` has the same people without noise.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> data
+    <Simulated 2,000 people, suite moments: not collected>
+    >>> trimask.fit.ols(data, "systolic ~ age + salt").names
+    ('Intercept', 'age', 'salt')
+    """
+    if people < 100:
+        raise ParameterError("people", "at least 100", people)
+    return simulate(_people(people, seed), _STUDY, epsilon, seed=seed)
+
+
+def _people(n: int, seed: int) -> pd.DataFrame:
+    """A leaflet takes 3 g of salt off; systolic is 85 + 0.6 age + 1.5 salt + 4 smoker - 3 a step of activity."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    age, leaflet = rng.integers(20, 81, n), rng.random(n) < 0.5
+    smoker, activity = rng.random(n) < 0.3 - 0.1 * (age > 50), rng.choice(3, n, p=[0.4, 0.35, 0.25])
+    salt = np.clip(rng.normal(10, 3, n) - 3 * leaflet, 0, 20)
+    systolic = 85 + 0.6 * age + 1.5 * salt + 4 * smoker - 3 * activity + rng.normal(0, 8, n)
+    return pd.DataFrame(
+        {
+            "age": age, "salt": salt, "smoker": smoker.astype(int), "leaflet": leaflet.astype(int),
+            "activity": np.array(["low", "medium", "high"])[activity], "systolic": np.clip(systolic, 80, 200),
+        }
+    )  # fmt: skip

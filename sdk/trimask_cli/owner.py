@@ -1,7 +1,13 @@
-"""Calls to a study's collector: open and close by its owner, status by anybody."""
+"""Calls to a study's collector: open and close by its owner, status by anybody.
+
+The study's file and the owner's folder of keys, as options of commands that the owner runs.
+
+A party's approval of a study, with the keys in its folder.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,30 +18,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask.catalogue import AbandonedBlock, StudyStatus
-from trimask.connection import connect
-from trimask_client.grpc_channel import open_channel
-from trimask_client.grpc_status import plain_errors
-from trimask_core.closing import Closing, sign_abandon, sign_close
-from trimask_core.errors import ConfigError
-from trimask_core.party_files import admission_key
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.waiting import waiting_of
+from trimask.data.catalogue import AbandonedBlock, StudyStatus
+from trimask.data.connection import connect
+from trimask_client.grpc_channel import open_channel, plain_errors
+from trimask_core.basics.errors import ConfigError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.moments.secret import MomentsSecret
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key, read_secret
+from trimask_core.study.progress import Closing, sign_abandon, sign_close, waiting_of
+from trimask_core.study.signed import Approval, SignedStudy, approve, needs_commitment
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder
-
-__all__ = [
-    "Abandoned",
-    "abandon_block",
-    "abandon_draw",
-    "close_study",
-    "end_releases",
-    "open_study",
-    "owner_channel",
-    "render_status",
-    "study_status",
-]
+from trimask_terminal.options import add_json
 
 CALL_SECONDS = 30.0
 
@@ -194,3 +189,41 @@ def owner_channel(study: Study, owner: Path, role: str = "collector") -> Iterato
         ) as channel,
     ):
         yield channel
+
+
+def add_owner_options(parser: argparse.ArgumentParser) -> None:
+    """STUDY.json, --owner and --json."""
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    parser.add_argument("--owner", type=Path, metavar="DIR", help="the owner's folder of keys")
+    add_json(parser)
+
+
+def owner_folder(args: argparse.Namespace) -> Path:
+    """The folder that --owner gives; an error without it."""
+    if args.owner is None:
+        raise ConfigError("give --owner DIR, the owner's folder of keys")
+    found: Path = args.owner
+    return found
+
+
+def role_in(study: Study, keys: Path) -> str:
+    """The role that these keys have in the study."""
+    return study.role_of(_identity(keys).public)
+
+
+def sign(study: Study, keys: Path, now_ms: int) -> Approval:
+    """The approval; a right provider's in the moments suite commits to its part of the challenge key."""
+    identity = _identity(keys)
+    commitment = b""
+    if needs_commitment(study, study.role_of(identity.public)):
+        commitment = MomentsSecret.load(keys).commitment(study.id)
+    return approve(study, identity, now_ms, commitment)
+
+
+def _identity(keys: Path) -> SigningKey:
+    path = keys / "identity.key"
+    if not path.is_file():
+        raise ConfigError(
+            f"{keys} has no identity.key: give the folder of one party's own keys, such as keys/R1"
+        )
+    return SigningKey(read_secret(path))

@@ -1,33 +1,66 @@
-"""Study files: the definition that comes with the package, parties' cards, and signed studies on disk."""
+"""Study files: the definition that comes with the package, parties' cards, and signed studies on disk.
+
+The blood-pressure study for the moments suite: the bundled definition with its differences.
+
+The model that is fitted by default.
+
+Values as TOML text, for definitions that the program drafts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from trimask.drafting import Parties
-from trimask_cli.moments_example import for_moments
-from trimask_core.errors import ConfigError, StudyError
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import ADMISSION_KEY, admission_key, load_party, read_secret, role_of_name
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Party, SuiteName
+from trimask.simulation import Parties
+from trimask_core.basics.errors import ConfigError, StudyError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.party import (
+    ADMISSION_KEY,
+    Party,
+    admission_key,
+    load_party,
+    read_secret,
+    role_of_name,
+)
+from trimask_core.study.schema import Schema
+from trimask_core.study.settings import SuiteName
+from trimask_core.study.signed import SignedStudy
 
-__all__ = [
-    "bundled_definition",
-    "device_file",
-    "gather_parties",
-    "obtain_key",
-    "owner_public_key",
-    "party_cards",
-    "read_signed",
-    "seed_file",
-    "write_seed",
-    "write_signed",
-]
+_PRIVACY = """[privacy]
+# Rows of a box of these questions have norm sqrt(7) at most, but people's are shorter: devices shrink the few that are
+# longer than row_norm towards the centres, and prove it. The noise goes with row_norm^2; the release says about how many
+# rows were shrunk. Centres, scales and row_norm come from what is known already, never from this study's answers.
+# With one right provider honest, epsilon = 4 gives sigma = 8.17 on sums over 1,024 people.
+epsilon = 4.0
+delta = 1e-6
+row_norm = 2.2
+honest_providers = 1    # of the right providers; the release is private as long as so many add their noise as agreed
+
+"""
+_COLLECTION = """[collection]
+suite = "moments"       # two right providers at least, no left ones; no answer is seen unless all of them collude
+release_rows = 1024     # people published together, at least
+
+"""
+_GRIDS = {
+    "bmi": "step = 0.1\ncentre = 26         # about the mean one expects\nscale = 13",
+    "salt": "step = 0.1\ncentre = 9\nscale = 8",
+}
+
+
+def for_moments(text: str) -> str:
+    """The definition with the sections and grids of the moments suite in the place of those of the rows suite."""
+    text = re.sub(r"(?ms)^\[privacy\]\n.*?(?=^\[)", lambda _: _PRIVACY, text, count=1)
+    text = re.sub(r"(?ms)^\[collection\]\n.*?(?=^\[)", lambda _: _COLLECTION, text, count=1)
+    for name, grid in _GRIDS.items():
+        text = re.sub(rf'(?m)(^name = "{name}"\n(?:^\w.*\n)*?^maximum = .*\n)', rf"\1{grid}\n", text, count=1)
+    return text
 
 
 _LEAST_PEOPLE = 32  # two blocks that the nine columns fit in
@@ -142,3 +175,41 @@ def write_signed(path: Path, signed: SignedStudy, *, replace: bool) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(signed.to_json() + "\n", encoding="utf-8")
     draft.replace(path)
+
+
+def default_formula(schema: Schema) -> str:
+    """The first numeric attribute on all the others."""
+    attributes = schema.attributes
+    numeric = [attribute.name for attribute in attributes if attribute.kind != "categorical"]
+    if not numeric or len(attributes) < 2:
+        raise ConfigError("this study has no numeric attribute to explain by another; give --formula")
+    others = [
+        f"C({attribute.name})" if attribute.kind == "categorical" else attribute.name
+        for attribute in attributes
+        if attribute.name != numeric[0]
+    ]
+    return f"{numeric[0]} ~ {' + '.join(others)}"
+
+
+def toml_line(key: str, value: Any) -> str:
+    """`key = value`."""
+    return f"{key} = {toml_value(value)}"
+
+
+def toml_value(value: Any) -> str:
+    """TOML for what a definition has: a JSON string is a TOML string but for DEL, which has to be escaped."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value == int(value) else repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items()) + " }"
+    return str(value)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else toml_value(key)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from trimask_core.rows.collusion import Topology
-from trimask_theory.attacks import LeftView, RightMask, RightView, UnmaskingView, Views
+from trimask_theory.papers.attacks import LeftView, RightMask, RightView, UnmaskingView, Views
 
 Matrix = NDArray[np.float64]
 

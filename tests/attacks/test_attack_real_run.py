@@ -17,19 +17,19 @@ import pytest
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import admission_key, read_secret
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
 from trimask_core.rows.collusion import minimal_coalitions
 from trimask_core.rows.rotation import HaarFrame
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key, read_secret
+from trimask_core.study.signed import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.protocol.blinding import sum_deliveries
-from trimask_server.protocol.right_mask import RightMask as SentMask
 from trimask_server.suites.rows import left_masking, masking_attempt, right_masking, unmasking
-from trimask_theory.attacks import (
+from trimask_server.suites.rows.math import RightMask as SentMask
+from trimask_server.suites.rows.math import sum_deliveries
+from trimask_theory.papers.attacks import (
     LeftView,
     RightMask,
     RightView,
@@ -39,7 +39,8 @@ from trimask_theory.attacks import (
     beyond_chance,
     recover,
 )
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 PEOPLE = 64
 DEFINITION = f"""

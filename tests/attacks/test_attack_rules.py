@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
+from trimask_core.basics.errors import ParameterError
 from trimask_core.rows.collusion import Topology
-from trimask_theory.attacks import (
+from trimask_theory.papers.attacks import (
     align_left_mask,
     align_right_mask,
     alignment_correlation,

@@ -15,7 +15,7 @@ import segno
 
 from trimask_cli import invitations
 from trimask_cli.study_file import read_signed
-from trimask_core.invitation import Link
+from trimask_core.submit.invitation import Link
 from trimask_terminal.options import duration_ms
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err

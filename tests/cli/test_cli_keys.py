@@ -14,14 +14,14 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from trimask_core import party_files
-from trimask_core.errors import ConfigError
-from trimask_core.identity import SigningKey
-from trimask_core.sealing import SealingKey
+from trimask_core.basics.errors import ConfigError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
+from trimask_core.study import party
 from trimask_server.local import keys
-from trimask_server.local.authority import issue_certificate, load_authority, make_authority
-from trimask_server.node.keys import load_keys
+from trimask_server.local.keys import issue_certificate, load_authority, make_authority
 from trimask_server.right.sealing_keys import load_ring
+from trimask_server.runtime.peers import load_keys
 from trimask_server.settings.config import load_config
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
@@ -82,10 +82,10 @@ def test_secrets_are_for_their_owner_alone(made: Path) -> None:
 @pytest.mark.parametrize("name", NODES)
 def test_node_accepts_its_files(made: Path, name: str) -> None:
     folder = made / "keys" / name
-    role = party_files.role_of_name(name)
+    role = party.role_of_name(name)
     config = load_config(folder / "node.toml", role)  # type: ignore[arg-type]
     loaded = load_keys(config.keys)
-    card = party_files.load_party(folder / "node.json")
+    card = party.load_party(folder / "node.json")
     assert config.name == card.name == name
     assert (config.listen, config.peer_listen) == (card.address, card.peer_address)
     assert (card.address == "") == (role == "left")
@@ -98,7 +98,7 @@ def test_card_holds_no_secret(made: Path) -> None:
     folder = made / "keys" / "R1"
     text = (folder / "node.json").read_text()
     for name, kind in (("identity.key", SigningKey), ("sealing.key", SealingKey)):
-        secret = party_files.read_secret(folder / name)
+        secret = party.read_secret(folder / name)
         assert secret.hex() not in text
         assert kind(secret).public != secret
     assert set(json.loads(text)) == {
@@ -147,14 +147,14 @@ def test_command_refuses_bad_numbers(trimask: Run, tmp_path: Path, arguments: li
 @pytest.mark.parametrize("name", ["R0", "r1", "collector2", "", "../R1"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not a node's name"):
-        party_files.role_of_name(name)
+        party.role_of_name(name)
 
 
 def test_key_file_of_the_wrong_form_is_refused(tmp_path: Path) -> None:
     for text in ("xyz", "ab" * 31, ""):
         (tmp_path / "identity.key").write_text(text)
         with pytest.raises(ConfigError, match="64 hexadecimal digits"):
-            party_files.read_secret(tmp_path / "identity.key")
+            party.read_secret(tmp_path / "identity.key")
 
 
 def test_printed_forms_hide_private_keys() -> None:

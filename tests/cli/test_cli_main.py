@@ -14,16 +14,14 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import StudyError
+from trimask_core.basics.errors import StudyError
 from trimask_terminal import program
-from trimask_terminal.exits import Exit
-from trimask_terminal.interruption import Interrupted
-from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import run_program
+from trimask_terminal.exits import Exit, Interrupted
+from trimask_terminal.running import CommandParser, run_program
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 ROOT = Path(__file__).parents[2]
-HEAVY = ("numpy", "scipy", "grpc", "cryptography", "matplotlib", "pandas", "rich", "trimask_server.node")
+HEAVY = ("numpy", "scipy", "grpc", "cryptography", "matplotlib", "pandas", "rich", "trimask_server.runtime")
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -209,7 +207,7 @@ def test_closed_pipe_is_quiet() -> None:
 def test_node_command_hands_over_role_and_file(
     trimask: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
-    import trimask_server.programs.run
+    import trimask_server.programs.roles
 
     called: list[tuple[str, Path]] = []
 
@@ -218,7 +216,7 @@ def test_node_command_hands_over_role_and_file(
         called.append((given, config))
         return 7
 
-    monkeypatch.setattr(trimask_server.programs.run, "run_node", run_node)
+    monkeypatch.setattr(trimask_server.programs.roles, "run_node", run_node)
     assert trimask(role, "--config", tmp_path / "node.toml").status == 7
     assert called == [(role, tmp_path / "node.toml")]
 

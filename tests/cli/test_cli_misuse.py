@@ -12,19 +12,19 @@ import grpc
 import pytest
 from rich.console import Console
 
-from trimask.catalogue import StudyStatus
-from trimask_cli import reminding
+from trimask.data.catalogue import StudyStatus
+from trimask_cli import invitations
 from trimask_cli.owner import render_status
 from trimask_cli.study_file import bundled_definition, read_signed
-from trimask_client.grpc_status import plain_errors
-from trimask_core.errors import ConfigError, ConnectionFailed, Refused
-from trimask_core.identity import SigningKey
-from trimask_core.invitation import Invitation, Link
-from trimask_core.randomness import SystemRandom
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import Study
+from trimask_core.submit.invitation import Invitation, Link
 from trimask_terminal.study_view import approval_words
-from trimask_theory.study_plan import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 Run = Callable[..., Any]
 
@@ -120,14 +120,14 @@ def test_repro_reminders_read_links_to_a_page(study_folder: Path) -> None:
     path = study_folder / "people.csv"
     lines = [f"Ada,https://www.example.org/about#us,{link},2027-01-31" for link in links]
     path.write_text("\n".join(["name,homepage,link,expires", *lines]) + "\n")
-    made = reminding.read_made(path, study.id)
+    made = invitations.read_made(path, study.id)
     assert [line for line, _, _ in made.lines] == lines
     assert [key for _, key, _ in made.lines] == [
         link.invitation.key.public for link in links if link.invitation
     ]
     path.write_text("name,homepage\nAda,https://www.example.org/about\n")
     with pytest.raises(ConfigError, match="line 2: there is no invitation link in it"):
-        reminding.read_made(path, study.id)
+        invitations.read_made(path, study.id)
 
 
 def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
@@ -136,7 +136,7 @@ def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
     """Status 2, as if an argument were wrong; and an open study was said not to be answered for."""
     study, owner = read_signed(study_folder / "study.json").study, study_folder / "keys" / "owner"
     with pytest.raises(ConfigError, match="this study is open"):
-        reminding.ask(study, owner, with_keys=False)
+        invitations.ask(study, owner, with_keys=False)
     study = _invited(study_folder)
 
     def fails(error: Exception) -> Callable[..., Any]:
@@ -145,12 +145,12 @@ def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
 
         return ask_one
 
-    monkeypatch.setattr(reminding, "_ask_one", fails(ConnectionFailed("away")))
+    monkeypatch.setattr(invitations, "_ask_one", fails(ConnectionFailed("away")))
     with pytest.raises(ConnectionFailed, match="no right provider answered; R1: away; R2: away"):
-        reminding.ask(study, owner, with_keys=False)
-    monkeypatch.setattr(reminding, "_ask_one", fails(Refused(Reason.NOT_THE_OWNER, "not you")))
+        invitations.ask(study, owner, with_keys=False)
+    monkeypatch.setattr(invitations, "_ask_one", fails(Refused(Reason.NOT_THE_OWNER, "not you")))
     with pytest.raises(Refused, match="not you"):
-        reminding.ask(study, owner, with_keys=False)
+        invitations.ask(study, owner, with_keys=False)
 
 
 class _Unreached(grpc.RpcError):

@@ -13,19 +13,18 @@ import numpy as np
 import pytest
 
 from trimask import fit
-from trimask.drafting import drafted
-from trimask.moments import Moments
-from trimask.observed import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments
+from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.simulation import drafted
 from trimask_cli.own_plan.predict import Population, people_needed, predict
-from trimask_cli.own_plan.recommend import recommend
-from trimask_cli.own_plan.suites import in_suite
+from trimask_cli.own_plan.recommend import in_suite, recommend
 from trimask_cli.study_file import bundled_definition
-from trimask_core.errors import StudyError
-from trimask_core.study import Study, SuiteName
-from trimask_theory.definition import StudyDefinition
-from trimask_theory.expected import draw_people
-from trimask_theory.planner import Target, make_plan
-from trimask_theory.study_plan import load_definition
+from trimask_core.basics.errors import StudyError
+from trimask_core.study.definition import Study
+from trimask_core.study.settings import SuiteName
+from trimask_theory.planning.definition import StudyDefinition, draw_people
+from trimask_theory.planning.planner import Target, make_plan
+from trimask_theory.planning.study_definition import load_definition
 
 # Narrow columns inside wide bounds, three of them nearly the same: what a plan by uniform, independent columns misses.
 STUDY = """

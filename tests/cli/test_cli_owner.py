@@ -14,13 +14,12 @@ import grpc
 import pytest
 
 from trimask_cli.study_file import device_file, read_signed, seed_file, write_signed
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Study
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import Study
+from trimask_core.study.party import read_secret
+from trimask_core.study.signed import SignedStudy, approve
 from trimask_proto.v1 import common_pb2, study_pb2, study_pb2_grpc
-from trimask_server.local.authority import load_authority, make_authority
-from trimask_server.local.keys import make_owner
+from trimask_server.local.keys import load_authority, make_authority, make_owner
 from trimask_terminal.exits import Exit
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err

@@ -10,22 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from trimask_cli.commands import privacy
+from trimask_cli.commands import plan
 from trimask_cli.study_file import read_signed
-from trimask_core.errors import StudyError
-from trimask_core.guarantee import Neighbours
+from trimask_core.basics.errors import StudyError
 from trimask_core.rows.study import RowsSettings
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Protection
-from trimask_theory import masked_noise
+from trimask_core.study.guarantee import Neighbours, Protection
+from trimask_core.study.signed import SignedStudy
 from trimask_theory.accounting.studies import mechanisms_of
-from trimask_theory.masked_noise import Protection as Protect
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.masked_noise import Protection as Protect
 
 
 def run(*arguments: str | Path) -> int:
     """The command as the program would run it."""
     parser = argparse.ArgumentParser()
-    privacy.register(parser.add_subparsers())
+    plan.register_privacy(parser.add_subparsers())
     args = parser.parse_args(["privacy", "total", *map(str, arguments)])
     return int(args.run(args))
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from trimask_client.transport import Unreachable
-from trimask_core.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
+from trimask_core.basics.refusals import Reason
 from trimask_terminal.device.program import main as device_main
 from trimask_terminal.exits import Exit, NothingThere, exit_of, render_page
 from trimask_terminal.program import build_parser, main

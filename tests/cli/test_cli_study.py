@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from trimask_cli.study_file import bundled_definition, read_signed, write_signed
-from trimask_core.errors import ApprovalError
+from trimask_core.basics.errors import ApprovalError
 from trimask_core.rows import collusion
-from trimask_core.signed_study import SignedStudy
-from trimask_server.local.authority import make_authority
-from trimask_server.local.keys import NodePlace, make_node
-from trimask_theory.planner import Target, standard_error
-from trimask_theory.study_plan import load_definition
+from trimask_core.study.signed import SignedStudy
+from trimask_server.local.keys import NodePlace, make_authority, make_node
+from trimask_theory.planning.planner import Target, standard_error
+from trimask_theory.planning.study_definition import load_definition
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 ROLES = ["R1", "R2", "R3", "L1", "L2", "collector"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trimask_cli.study_file import bundled_definition, read_signed, write_signed
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_one_line(trimask: Run, tmp_path: Path, text: str
 
 
 def test_a_study_with_a_page(trimask: Run, tmp_path: Path) -> None:
-    from trimask_core.study_weaknesses import weaknesses
+    from trimask_core.study.weaknesses import weaknesses
 
     keys, out = tmp_path / "keys", tmp_path / "study.json"
     assert trimask("keys", keys, "--https", "--base-port", "21000").status == 0

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trimask.catalogue import StudyStatus
-from trimask_cli.status_watch import view
+from trimask.data.catalogue import StudyStatus
+from trimask_cli.commands.study_lifecycle import view
 from trimask_cli.study_file import bundled_definition, read_signed
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.signed_study import SignedStudy
-from trimask_core.upload import upload_bytes_of
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import upload_bytes_of
 from trimask_server.local.keys import make_keys, node_places
 from trimask_terminal.program import main
-from trimask_theory.study_plan import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
 ROLES = ["R1", "R2", "collector"]

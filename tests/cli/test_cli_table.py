@@ -11,11 +11,10 @@ import pytest
 
 from trimask_cli.study_file import bundled_definition
 from trimask_cli.table.draft import draft_study
-from trimask_cli.table.guess import outward
+from trimask_cli.table.guess import outward, read_sheet
 from trimask_cli.table.people import read_people
-from trimask_cli.table.sheet import read_sheet
-from trimask_core.errors import ConfigError, SeveralProblems
-from trimask_theory.study_plan import load_definition
+from trimask_core.basics.errors import ConfigError, SeveralProblems
+from trimask_theory.planning.study_definition import load_definition
 
 BUNDLED = load_definition(bundled_definition()).schema
 HEADER = "systolic,age,bmi,salt,smoker,activity"

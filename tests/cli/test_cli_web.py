@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
+from trimask_cli.site.hosting import site_server
 from trimask_cli.site.page import page_hash, page_of
-from trimask_cli.site.serving import site_server
 from trimask_cli.study_file import bundled_definition, device_file, read_signed, seed_file
 from trimask_client.fetch import fetch_linked
-from trimask_core.errors import ConfigError, StudyError, VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.invitation import Link
-from trimask_core.party_files import read_secret
-from trimask_core.signed_study import approve
+from trimask_core.basics.errors import ConfigError, StudyError, VerificationError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.party import read_secret
+from trimask_core.study.signed import approve
+from trimask_core.submit.invitation import Link
 from trimask_server.local.keys import make_keys, node_places
 from trimask_terminal.program import main
 
@@ -289,7 +289,7 @@ def test_a_host_that_the_study_does_not_name(served: str, study_file: Path, site
 
 
 def test_a_host_is_looked_at(trimask: Run, served: str, study_file: Path, site: Path) -> None:
-    from trimask_cli.site.checking import check_files, from_host
+    from trimask_cli.site.hosting import check_files, from_host
 
     study = read_signed(study_file).study
     assert "index.html" in check_files(study, from_host(study, served))

@@ -8,13 +8,13 @@ from rich.console import Console
 from trimask_core.collusion import AnyReport
 from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows.collusion import Topology, default_unmasking, report
-from trimask_terminal.collusion_view import in_short, render
+from trimask_terminal.study_view import in_short, render_collusion
 
 
 def printed(found: AnyReport, width: int = 200) -> str:
     console = Console(width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(render(found))
+        console.print(render_collusion(found))
     return capture.get()
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimask_cli.demo import progress
+from trimask_cli.demo import run_demo
 
 
 def lines(monkeypatch: pytest.MonkeyPatch, times: list[float], steps: list[int]) -> list[str]:
@@ -17,8 +17,8 @@ def lines(monkeypatch: pytest.MonkeyPatch, times: list[float], steps: list[int])
     clock = iter([0.0, *times])
     monkeypatch.setattr(sys, "stderr", told)
     # Not time.monotonic itself: clusters of other tests run in threads of this process.
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with progress.shown_steps() as shown:
+    monkeypatch.setattr(run_demo, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with run_demo.shown_steps() as shown:
         shown.begin("blocks", 10)
         for done in steps:
             shown.reach(done)

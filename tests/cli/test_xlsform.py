@@ -13,10 +13,11 @@ import openpyxl
 import pytest
 
 from trimask_cli.xlsform import workbook
-from trimask_cli.xlsform.expressions import CannotExpress, Limits, limits_of, relevance_of
-from trimask_core.errors import ConfigError
+from trimask_cli.xlsform.kinds import CannotExpress, Limits, limits_of, relevance_of
+from trimask_core.basics.errors import ConfigError
 from trimask_terminal.program import main
-from trimask_theory.study_definition import StudyDefinition, load_definition
+from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.study_definition import load_definition
 
 Sheet = Sequence[Sequence[Any]]
 SURVEY: Sheet = (

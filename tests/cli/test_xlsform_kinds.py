@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trimask_cli.xlsform.expressions import exclusive_of
-from trimask_core.form_file import read_form
+from trimask_cli.xlsform.kinds import exclusive_of
+from trimask_core.form.file import read_form
 from trimask_terminal.program import main
 
 Sheet = Sequence[Sequence[str]]

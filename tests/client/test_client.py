@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Receipt, SealedSubmission, SignedStudy, Unreachable
-from trimask_core.errors import AnswerError, ApprovalError, Refused, StudyError
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import AnswerError, ApprovalError, Refused, StudyError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import Reason
 from trimask_grpcio import GrpcioTransport
 from trimask_proto.v1.submission_pb2 import SubmitRequest
 

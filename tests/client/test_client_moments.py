@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from trimask.catalogue import StudyStatus
+from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.errors import Refused
-from trimask_core.receipt import Receipt
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.study.definition import Study
+from trimask_core.submit.receipt import Receipt
 from trimask_patience import until
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from trimask_core.clock import SystemClock
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import DeterministicRandom
-from trimask_server.audit.chain import verify_chain
-from trimask_server.audit.log import AuditLog
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_server.runtime.audit import AuditLog, verify_chain
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import StoreError
-from trimask_server.store.schema import PROVIDER
 
 KEY = SigningKey.generate(DeterministicRandom("audit contract"))
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import Reason
 from trimask_core.moments.field import P, pack
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.refusals import Reason
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import PROVIDER
 from trimask_server.suites.moments.batch_store import BatchStore, Decision
-from trimask_server.suites.moments.kept_ledger import LedgerHead
+from trimask_server.suites.moments.delivery_log import LedgerHead
 
 STUDY, BATCH, OTHER = b"s" * 32, b"b" * 16, b"o" * 16
 IDS = [bytes([i]) * 16 for i in range(6)]

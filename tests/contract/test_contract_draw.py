@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.study.definition import Study
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
-from trimask_server.protocol.draw import Draw, coin_of, freeze, most_rows, sign_verdicts
 from trimask_server.protocol.plans import split_ids
+from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
-from trimask_server.right.withdrawals import WithdrawalStore
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import Transaction
-from trimask_server.store.schema import PROVIDER
-from trimask_server.suites.rows.draw_store import DrawStore
+from trimask_server.suites.rows.draw import Draw, coin_of, freeze, most_rows, sign_verdicts
+from trimask_server.suites.rows.right_draw import DrawStore
 
 T = TypeVar("T")
 N = 10

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from stored_rows import OWN_TABLES, insert, read_store, rows_of
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused
 from trimask_server.access.proposals import Proposals
-from trimask_server.operations.garbage import collect_garbage
-from trimask_server.operations.metrics import Metrics
 from trimask_server.programs.roles import erasers_of
-from trimask_server.store.erasure import Erasers
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.runtime.garbage import collect_garbage
+from trimask_server.runtime.metrics import Metrics
+from trimask_server.store.database import COLLECTOR, PROVIDER
+from trimask_server.store.interface import Erasers
 from trimask_server.store.studies import StudyRegistry
 
 OLD, OTHER = b"o" * 32, b"n" * 32

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Transaction
 from trimask_server.store.jobs import Job, Jobs, check_lease
-from trimask_server.store.schema import COLLECTOR
 
 
 async def lost(work: Any) -> bool:

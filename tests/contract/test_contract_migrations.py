@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from stored_rows import OWN_TABLES, insert, read_store, rows_of
-from trimask_core.errors import ConfigError
-from trimask_server.store.migration import Migration, append_only, portable
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_core.basics.errors import ConfigError
+from trimask_server.store.database import COLLECTOR, PROVIDER
+from trimask_server.store.interface import Migration, append_only, portable
 
 ROLES = {"provider": PROVIDER, "collector": COLLECTOR}
 STUDY = b"s" * 32

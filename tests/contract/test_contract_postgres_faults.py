@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_postgres import LocalPostgres
 from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.postgres import PostgresStore
@@ -156,7 +156,7 @@ def test_nobody_is_shown_the_password(postgres_url: str) -> None:
 
 
 def test_another_nodes_schema_is_refused(store: PostgresStore, postgres_url: str) -> None:
-    from trimask_server.store.schema import COLLECTOR, PROVIDER
+    from trimask_server.store.database import COLLECTOR, PROVIDER
 
     PostgresStore(postgres_url, "trimask_mixed", PROVIDER).close()
     with pytest.raises(ConfigError, match="not this node's"):

@@ -11,14 +11,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from trimask_core.errors import ConfigError, Refused, VerificationError
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.errors import ConfigError, Refused, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.submit.inclusion import plan_hash
 from trimask_postgres import LocalPostgres
-from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.protocol.plans import split_ids
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import Vault
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import PROVIDER
 
 STUDY, BLOCK = b"s" * 32, b"b" * 16
 IDS = [bytes([i]) * 16 for i in range(20)]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from trimask_core.clock import SystemClock
-from trimask_core.errors import Refused
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.refusals import Reason
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import SigningKey
 from trimask_server.access.proposals import Proposals
-from trimask_server.audit.log import AuditLog
-from trimask_server.operations.refusal_counts import Refusals
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.runtime.audit import AuditLog
+from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
 
 

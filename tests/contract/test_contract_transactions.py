@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import ConfigError, Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import ConfigError, Refused
+from trimask_core.basics.refusals import Reason
 from trimask_server.store.interface import StoreError, Transaction
 
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT, z BLOB, w REAL)"

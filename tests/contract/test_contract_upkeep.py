@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from trimask_core.clock import ManualClock
-from trimask_server.operations.garbage import collect_garbage
-from trimask_server.operations.metrics import Metrics, _of_store
+from trimask_core.basics.clock import ManualClock
 from trimask_server.programs.roles import erasers_of
+from trimask_server.runtime.garbage import collect_garbage
+from trimask_server.runtime.metrics import Metrics, _of_store
 from trimask_server.settings.config import NodeRole
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
 
 DAY = 24 * 3600

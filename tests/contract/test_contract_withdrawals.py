@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
+from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
-from trimask_server.right.withdrawals import WithdrawalStore
 from trimask_server.store.data_keys import Vault, block_scope
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import PROVIDER
 
 STUDY, BLOCK, OTHER = bytes(32), b"b" * 16, b"c" * 16
 IDS = [bytes([number]) * 16 for number in range(1, 5)]

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import Any
 
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.randomness import SystemRandom
 from trimask_patience import patience
-from trimask_server.operations.drain import Drain
-from trimask_server.operations.refusal_counts import Refusals
-from trimask_server.store.schema import PROVIDER
+from trimask_server.runtime.health import Drain
+from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.store.database import PROVIDER
 
 
 class _Clock:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimask_core.backoff import Backoff, jitter
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.clock import Backoff, jitter
+from trimask_core.basics.randomness import DeterministicRandom
 
 
 class Constant:

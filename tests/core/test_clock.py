@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from trimask_core.clock import ManualClock, SystemClock
+from trimask_core.basics.clock import ManualClock, SystemClock
 
 
 def test_the_manual_clock_moves_only_when_told() -> None:

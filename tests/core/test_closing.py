@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.closing import closing_of
+from trimask_core.study.progress import closing_of
 
 
 # block_rows = 16, release_rows = 32

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_core.rows._collusion_closure import close
-from trimask_core.rows._collusion_search import breaking_counts, breaks
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.rows.collusion import (
     Topology,
     default_unmasking,
@@ -22,6 +20,7 @@ from trimask_core.rows.collusion import (
     report,
     suggest,
 )
+from trimask_core.rows.collusion_closure import breaking_counts, breaks, close
 
 # No pair of parties breaks these: the last component is unmasked by a left provider, and the holder of the
 # last component unmasks nothing.

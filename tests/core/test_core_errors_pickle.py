@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import TrimaskError
+from trimask_core.basics.errors import TrimaskError
 
 PACKAGES = (
     "trimask_core",
@@ -97,6 +97,6 @@ def test_an_error_of_a_worker_arrives() -> None:
 
 
 def _fails() -> None:
-    from trimask_core.errors import ParameterError
+    from trimask_core.basics.errors import ParameterError
 
     raise ParameterError("alpha", "in (0, 1)", 2)

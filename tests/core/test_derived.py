@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moments_cases import EFFECTS, random_answers, random_effects
-from trimask.identities import layout_identities, schema_identities
-from trimask_core.errors import ImpossibleStudy
+from trimask.moments.identities import layout_identities, schema_identities
+from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "schema-rows.json").read_text(encoding="utf-8"))

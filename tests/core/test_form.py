@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import AnswerError, StudyError
-from trimask_core.form import Form
-from trimask_core.form_file import read_form
-from trimask_core.form_schema import check_schema
-from trimask_core.schema import Attribute, Schema
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.basics.errors import AnswerError, StudyError
+from trimask_core.form.file import check_schema, read_form
+from trimask_core.form.form import Form
+from trimask_core.study.definition import Study
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import SignedStudy
 from trimask_golden import Golden
-from trimask_theory.study_definition import StudyDefinition, load_definition
+from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.study_definition import load_definition
 
 EXAMPLE = (files("trimask_cli") / "data" / "sleep-and-wellbeing.toml").read_text(encoding="utf-8")
 RAW = tomllib.loads(EXAMPLE)

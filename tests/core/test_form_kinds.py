@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import AnswerError, StudyError
-from trimask_core.form import Form
-from trimask_core.form_file import read_form
-from trimask_core.form_schema import check_schema
-from trimask_core.schema import Attribute, Schema
+from trimask_core.basics.errors import AnswerError, StudyError
+from trimask_core.form.file import check_schema, read_form
+from trimask_core.form.form import Form
+from trimask_core.study.schema import Attribute, Schema
 from trimask_golden import Golden
 
 MOODS = ("never", "sometimes", "often")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from trimask_core.form import Consent, Form
-from trimask_core.form_weaknesses import form_findings
-from trimask_core.question import Question
-from trimask_core.schema import Attribute, Schema
-from trimask_core.texts import Texts
+from trimask_core.form.form import Consent, Form
+from trimask_core.form.question import Question
+from trimask_core.form.texts import Texts
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.weaknesses import form_findings
 
 SCHEMA = Schema((Attribute("age", "integer", 0, 9),))
 

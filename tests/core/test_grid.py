@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_core.errors import ParameterError, VerificationError
+from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.rows.grid import EXACT_INTEGERS, Grid, grid_exponent
 
 

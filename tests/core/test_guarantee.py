@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.guarantee import Guarantee, Neighbours
 
 RECORD = Neighbours("record", row_norm=2.0)
 

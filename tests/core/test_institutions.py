@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Queue
-from trimask_core.errors import ConfigError, StudyError, VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.institutions import Directory, Institution, known_parties, load_directories
+from trimask_core.basics.errors import ConfigError, StudyError, VerificationError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.submit.institutions import Directory, Institution, known_parties, load_directories
 from trimask_terminal.device.program import main
 
 KEEPER = SigningKey(bytes(range(32)))

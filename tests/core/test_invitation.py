@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from trimask_core.admission import Admission
-from trimask_core.errors import InvitationError, StudyError, VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.invitation import INVITATION_BYTES, Invitation, Link
-from trimask_core.submission import SealedSubmission
+from trimask_core.basics.errors import InvitationError, StudyError, VerificationError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.submit.invitation import INVITATION_BYTES, Admission, Invitation, Link
+from trimask_core.submit.submission import SealedSubmission
 
 KEY = SigningKey(bytes(range(32)))
 STUDY, PERSON, ENDS = bytes([7]) * 32, bytes([9]) * 16, 1_800_000_000_000

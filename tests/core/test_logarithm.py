@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_core.logarithm import natural_log
+from trimask_core.study.derived import natural_log
 
 
 @given(st.floats(min_value=5e-324, max_value=1.7976931348623157e308))

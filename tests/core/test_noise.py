@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from trimask_core.errors import ParameterError
-from trimask_core.noise import DiscreteGaussian
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.errors import ParameterError
+from trimask_core.basics.noise import DiscreteGaussian
+from trimask_core.basics.randomness import DeterministicRandom
 
 
 def exact_pmf(sigma: float, reach: int) -> NDArray[np.float64]:

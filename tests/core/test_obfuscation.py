@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ImpossibleStudy
-from trimask_core.rows.obfuscation import default_noise_columns, least_tau
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.rows.noise_columns import default_noise_columns, least_tau
 
 
 def test_the_architecture_s_example() -> None:

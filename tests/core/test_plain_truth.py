@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from trimask_core import truth_words
 from trimask_core.collusion import collusion_of
-from trimask_core.guarantee import Neighbours
-from trimask_core.plain_truth import STEPS, best_guess, step_of, whole_truth
-from trimask_core.protection import Budget
-from trimask_core.truth_words import plain_truth
+from trimask_core.explain import sentences
+from trimask_core.explain.facts import STEPS, best_guess, step_of, whole_truth
+from trimask_core.explain.sentences import plain_truth
+from trimask_core.study.guarantee import Budget, Neighbours
 
 
 def test_the_best_guess_is_the_tradeoffs_corner() -> None:
@@ -133,5 +132,5 @@ def test_a_changed_program(make_study: Any) -> None:
 
 
 def test_the_languages_have_the_same_words() -> None:
-    tables = list(truth_words.SENTENCES.values())
+    tables = list(sentences.SENTENCES.values())
     assert all(table.keys() == tables[0].keys() for table in tables)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from trimask_core.errors import ParameterError
-from trimask_core.randomness import DeterministicRandom, Stream, SystemRandom, derive_key
+from trimask_core.basics.errors import ParameterError
+from trimask_core.basics.randomness import DeterministicRandom, Stream, SystemRandom, derive_key
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "core-stream.json").read_text()
@@ -90,8 +90,8 @@ def test_the_test_double_repeats_itself_by_its_whole_label() -> None:
 
 def test_the_test_double_is_refused_outside_tests() -> None:
     program = (
-        "from trimask_core.errors import UnsafeRandomness\n"
-        "from trimask_core.randomness import DeterministicRandom, SystemRandom\n"
+        "from trimask_core.basics.errors import UnsafeRandomness\n"
+        "from trimask_core.basics.randomness import DeterministicRandom, SystemRandom\n"
         "assert len(SystemRandom().seed()) == 32\n"
         "try:\n    DeterministicRandom('x')\n"
         "except UnsafeRandomness as error:\n    print(error)\n"

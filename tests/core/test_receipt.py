@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import VerificationError
-from trimask_core.receipt import ProviderReceipt, Receipt, receipt_message
+from trimask_core.basics.errors import VerificationError
+from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_message
 
 SUBMISSION = bytes(range(16))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import (
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import (
     Alarm,
     Reason,
     Retry,
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
 
 def test_the_page_is_the_catalogue() -> None:
     assert PAGE.read_text(encoding="utf-8") == render_page(), (
-        "python -m trimask_core.refusals > docs/refusals.md"
+        "python -m trimask_core.basics.refusals > docs/refusals.md"
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimask_core.errors import StudyError
-from trimask_core.relevance import Condition
+from trimask_core.basics.errors import StudyError
+from trimask_core.form.skip_logic import Condition
 
 VALUES = {"age": 30.0, "smoker": True, "region": "south", "signs": ("cough", "fever"), "born": "1990-02-01"}
 

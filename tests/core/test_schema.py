@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_core.errors import AnswerError, ImpossibleStudy
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.basics.errors import AnswerError, ImpossibleStudy
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 AGE = Attribute("age", "integer", 18, 80, unit="years")
 BMI = Attribute("bmi", "continuous", 15, 45)

@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from trimask_core.errors import ParameterError, VerificationError
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.sealing import SEAL_OVERHEAD_BYTES, SealingKey, component_info, seal
+from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SealingKey, component_info, seal
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "core-sealing.json").read_text())
 STUDY, SUBMISSION = bytes(range(32)), bytes(range(16))

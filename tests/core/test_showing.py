@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trimask_core.form import Form
-from trimask_core.question import Question
-from trimask_core.showing import app_cannot_show, app_languages
-from trimask_core.texts import Texts
+from trimask_core.form.font_coverage import app_cannot_show, app_languages
+from trimask_core.form.form import Form
+from trimask_core.form.question import Question
+from trimask_core.form.texts import Texts
 
 
 def _form(**texts: str) -> Form:

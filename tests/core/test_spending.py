@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.protection import Budget, Protection
-from trimask_core.spending import epsilon_of, spending
-from trimask_core.study import Study
-from trimask_theory import gdp, masked_noise
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
+from trimask_core.submit.personal_budget import epsilon_of, spending
 from trimask_theory.accounting import MaskedRelease
 from trimask_theory.accounting.studies import gaussian_cover, total
+from trimask_theory.gaussian import gdp
+from trimask_theory.masking import masked_noise
 
 RECORD = Neighbours("record", row_norm=2.0, distance=4.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimask_core.stretching import STRETCH_COST, stretch
+from trimask_core.crypto.records import STRETCH_COST, stretch
 
 
 def test_it_is_scrypt() -> None:

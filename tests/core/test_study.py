@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import ApprovalError, ImpossibleStudy, StudyError
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Schema
-from trimask_core.signed_study import Approval, SignedStudy, approve
-from trimask_core.study import Protection, Study
+from trimask_core.basics.errors import ApprovalError, ImpossibleStudy, StudyError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Protection
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_studies import changed, changed_dict
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "core-study.json").read_text(encoding="utf-8"))

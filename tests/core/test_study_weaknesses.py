@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from trimask_core.guarantee import Guarantee, Neighbours, factor_words
-from trimask_core.protection import Budget, Protection
-from trimask_core.study import Study
-from trimask_core.study_weaknesses import Weakness, findings, weaknesses
-from trimask_theory import gdp
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection, factor_words
+from trimask_core.study.weaknesses import Weakness, findings, weaknesses
+from trimask_theory.gaussian import gdp
 
 
 def with_promises(study: Study, public: dict[str, Any], collector: dict[str, Any] | None = None) -> Study:
@@ -186,5 +185,5 @@ def test_a_weakness_is_json_ready(make_study: Any) -> None:
 
 
 def test_a_device_checks_without_numpy() -> None:
-    code = "import sys, trimask_core.study_weaknesses; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    code = "import sys, trimask_core.study.weaknesses; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trimask_core.errors import AnswerError, VerificationError
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.device.row import mask_row, noisy_answers
+from trimask_core.basics.errors import AnswerError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import component_info
+from trimask_core.rows.device import mask_row, noisy_answers
 from trimask_core.rows.payloads import read_component
-from trimask_core.sealing import component_info
-from trimask_core.study import Study
-from trimask_core.submission import build_submission, seal_payloads
+from trimask_core.study.definition import Study
+from trimask_core.submit.submission import build_submission, seal_payloads
 
 Make = Callable[..., Any]
 Answers = Mapping[str, object]

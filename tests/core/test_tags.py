@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import VerificationError
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.device.row import expand_component
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.device import expand_component
 from trimask_core.rows.payloads import check_payload, form_of, payloads, read_component, read_tags
 from trimask_core.rows.shares import expand_tag_key
 from trimask_core.rows.tags import (

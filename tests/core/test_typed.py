@@ -7,9 +7,18 @@ from datetime import date
 
 import pytest
 
-from trimask_core.form_words import SENTENCES, words
-from trimask_core.typed import Unread, plain_digits, read_date, read_number, read_time
-from trimask_core.writing import date_order, month_names, show_date, show_number
+from trimask_core.form.parse_input import (
+    Unread,
+    date_order,
+    month_names,
+    plain_digits,
+    read_date,
+    read_number,
+    read_time,
+    show_date,
+    show_number,
+)
+from trimask_core.form.texts import SENTENCES, words
 
 
 @pytest.mark.parametrize(

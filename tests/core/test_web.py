@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.study_weaknesses import findings, weaknesses
-from trimask_core.web import Web, check_origin, short_code
+from trimask_core.basics.errors import ImpossibleStudy, StudyError
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.weaknesses import findings, weaknesses
+from trimask_core.study.web import Web, check_origin, short_code
 
 PAGE = "ab" * 32
 HOST = "https://survey.example"

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from moments_cases import random_answers
-from trimask_core.errors import AnswerError, ImpossibleStudy, StudyError
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.protection import Budget, Protection
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.device.row import noisy_answers
+from trimask_core.basics.errors import AnswerError, ImpossibleStudy, StudyError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.device import noisy_answers
 from trimask_core.rows.gateway import Gateway
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.study import Study
-from trimask_core.study_weaknesses import findings, weaknesses
-from trimask_core.submission import build_submission
-from trimask_core.weight import Weight
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import Derived
+from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.weaknesses import findings, weaknesses
+from trimask_core.study.weight import Weight
+from trimask_core.submit.submission import build_submission
 
 SCHEMA = Schema(
     (

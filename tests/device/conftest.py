@@ -22,11 +22,11 @@ import pytest
 
 from trimask_client import Endpoint, Transport
 from trimask_client.h2_transport import H2Transport
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab
-from trimask_server.local.authority import Authority, Certificate, issue_certificate, make_authority
 from trimask_server.local.cluster import ThreadCluster
+from trimask_server.local.keys import Authority, Certificate, issue_certificate, make_authority
 
 NAME = "r1.trimask.local"
 DEFINITION = """

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.invitation import Link
+from trimask_core.submit.invitation import Link
 from trimask_terminal.device.program import build_parser, main
 from trimask_terminal.exits import Exit
 
@@ -198,7 +198,7 @@ def test_joining_needs_the_id_or_a_look(
 
 
 def test_an_unsigned_study_is_not_joined(run: Callable[..., Result], signed: Any, tmp_path: Path) -> None:
-    from trimask_core.signed_study import SignedStudy
+    from trimask_core.study.signed import SignedStudy
 
     path = tmp_path / "study.json"
     path.write_text(SignedStudy(signed.study, signed.approvals[:-1]).to_json())

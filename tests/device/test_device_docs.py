@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.refusals import Reason
+from trimask_core.basics.refusals import Reason
 
 DOCS = Path(__file__).parents[2] / "docs" / "device.md"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimask_terminal.device.program import main
-from trimask_theory.study_definition import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 ANSWERS = [
     "age=1980-05-01",

@@ -13,17 +13,16 @@ import pytest
 from trimask_cli import owner
 from trimask_client import Client, Queue
 from trimask_client.fetch import fetch_study
-from trimask_core.errors import AnswerError, ApprovalError, StudyError, VerificationError
-from trimask_core.invitation import Link
-from trimask_core.moments.challenge import challenge_key, derive_challenge
-from trimask_core.moments.check import forms, verdict
+from trimask_core.basics.errors import AnswerError, ApprovalError, StudyError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import component_info
+from trimask_core.moments.check import challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P
-from trimask_core.moments.sharing import read_share
-from trimask_core.protection import Budget
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.receipt import Receipt
-from trimask_core.sealing import component_info
-from trimask_core.signed_study import SignedStudy
+from trimask_core.moments.report import read_share
+from trimask_core.study.guarantee import Budget
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Link
+from trimask_core.submit.receipt import Receipt
 from trimask_core.suites import check_payload, payloads_of
 from trimask_terminal.device.program import main
 

@@ -15,21 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimask_core.errors import ParameterError, StudyError, VerificationError
-from trimask_core.noise import DiscreteGaussian
-from trimask_core.randomness import DeterministicRandom, SystemRandom
-from trimask_core.rows import normal, shares
-from trimask_core.rows.device import row as device
-from trimask_core.rows.device.frame import RowFrame
-from trimask_core.rows.device.normal import PureNormals, normals_from_words
-from trimask_core.rows.discrete import frame_share
+from trimask_core.basics.errors import ParameterError, StudyError, VerificationError
+from trimask_core.basics.noise import DiscreteGaussian
+from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
+from trimask_core.crypto.sealing import component_info
+from trimask_core.rows import device, rotation, shares
+from trimask_core.rows.frame import PureNormals, RowFrame, normals_from_words
 from trimask_core.rows.gateway import Gateway
-from trimask_core.rows.grid import Grid
+from trimask_core.rows.grid import Grid, frame_share
 from trimask_core.rows.payloads import read_component
 from trimask_core.rows.rotation import HaarFrame
-from trimask_core.sealing import component_info
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission, build_submission
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SealedSubmission, build_submission
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 NORMALS: list[dict[str, Any]] = json.loads((VECTORS / "device-normal.json").read_text())["cases"]
@@ -79,7 +76,7 @@ def oracle_answers(study: Any, answers: Any, source: DeterministicRandom) -> Any
 
 def oracle_masked(study: Any, x1: Any, source: DeterministicRandom) -> Any:
     """x B_0 on the grid, by numpy's frame, which adds up in another order."""
-    g = study.rows.tau * normal.SecureNormals(source).standard_normal((1, study.rows.columns))
+    g = study.rows.tau * rotation.SecureNormals(source).standard_normal((1, study.rows.columns))
     taken = 1 - study.rows.frame_share
     shift = study.rows.grid.to_float(np.array(x1))[None] - taken * study.rows.frame.unapply(g)
     return study.rows.grid.round((g + study.rows.frame.apply(shift))[0])
@@ -90,17 +87,17 @@ def test_known_normals(case: dict[str, Any]) -> None:
     words = [int(word, 16) for word in case["words"]]
     expected = [float.fromhex(value) for value in case["normals"]]
     assert normals_from_words(words) == expected
-    assert normal.normals_from_words(np.array(words, dtype=np.uint64)).tolist() == expected
+    assert rotation.normals_from_words(np.array(words, dtype=np.uint64)).tolist() == expected
 
 
 @settings(max_examples=300)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2))
 def test_normals_are_numpys_to_the_bit(words: list[int]) -> None:
-    assert normals_from_words(words) == normal.normals_from_words(np.array(words, dtype=np.uint64)).tolist()
+    assert normals_from_words(words) == rotation.normals_from_words(np.array(words, dtype=np.uint64)).tolist()
 
 
 def test_a_stream_of_normals_is_numpys_to_the_bit() -> None:
-    pure_stream, stream = PureNormals(bytes(32), b"x"), normal.NormalStream(bytes(32), b"x")
+    pure_stream, stream = PureNormals(bytes(32), b"x"), rotation.NormalStream(bytes(32), b"x")
     for count in (1, 2, 33, 10_000):
         assert pure_stream.standard_normal(count) == stream.standard_normal(count).tolist()
     assert "secret" in repr(pure_stream)

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_client.words import explain_study
-from trimask_core.errors import StudyError, VerificationError
-from trimask_core.form import Form
-from trimask_core.guarantee import Neighbours
-from trimask_core.protection import Protection
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.receipt import Receipt
+from trimask_client.study_words import explain_study
+from trimask_core.basics.errors import StudyError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.form.form import Form
 from trimask_core.rows import collusion
-from trimask_core.weight import Weight
-from trimask_mobile.model.catalogue import catalogue
-from trimask_mobile.model.story import tell
+from trimask_core.study.guarantee import Neighbours, Protection
+from trimask_core.study.weight import Weight
+from trimask_core.submit.receipt import Receipt
+from trimask_mobile.model.study_page_text import tell
+from trimask_mobile.model.words import catalogue
 from trimask_terminal.study_view import approval_words
 
 

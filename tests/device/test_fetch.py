@@ -12,8 +12,8 @@ import pytest
 from trimask_client import Endpoint, Unreachable
 from trimask_client.fetch import fetch_study
 from trimask_client.lazy_transport import LazyTransport
-from trimask_core.errors import Refused, StudyError
-from trimask_core.invitation import Link
+from trimask_core.basics.errors import Refused, StudyError
+from trimask_core.submit.invitation import Link
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
 from trimask_terminal.device.program import main
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_client.grpc_wire import (
+from trimask_client.h2_connection import (
     STATUS_NAMES,
     CallFailed,
     encode_timeout,

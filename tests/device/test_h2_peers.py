@@ -12,10 +12,9 @@ import h2.settings
 import pytest
 
 from trimask_client import Endpoint, Transport, Unreachable
-from trimask_client.grpc_wire import CallFailed
-from trimask_client.h2_connection import Connection, Deadline
+from trimask_client.h2_connection import CallFailed, Connection, Deadline
 from trimask_client.h2_transport import H2Transport, _context
-from trimask_core.errors import ConfigError, Refused
+from trimask_core.basics.errors import ConfigError, Refused
 from trimask_patience import patience
 
 SETTINGS, GOAWAY = 4, 7

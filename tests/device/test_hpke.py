@@ -12,10 +12,17 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from trimask_core import sealing
-from trimask_core.errors import VerificationError
-from trimask_core.hpke import hpke_open, hpke_seal, key_schedule, shared_secret
-from trimask_core.sealing import SealingKey, component_info, seal
+from trimask_core.basics.errors import VerificationError
+from trimask_core.crypto import sealing
+from trimask_core.crypto.sealing import (
+    SealingKey,
+    component_info,
+    hpke_open,
+    hpke_seal,
+    key_schedule,
+    seal,
+    shared_secret,
+)
 
 VECTOR: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "device-hpke.json").read_text())
 INFO = component_info(bytes(32), 1, bytes(16))
@@ -49,11 +56,11 @@ def test_what_does_not_open(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 33, 8_353])
 def test_both_ways_with_the_native_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sealing._SUITE is not None
+    assert sealing._LIBRARY is not None
     key, plaintext = SealingKey.generate(), bytes(range(256)) * (size // 256 + 1)
     plaintext = plaintext[:size]
     native = seal(key.public, plaintext, INFO)
-    monkeypatch.setattr(sealing, "_SUITE", None)
+    monkeypatch.setattr(sealing, "_LIBRARY", None)
     assert key.open(native, INFO) == plaintext
     own = seal(key.public, plaintext, INFO)
     assert len(own) == len(native)
@@ -64,8 +71,8 @@ def test_both_ways_with_the_native_one(size: int, monkeypatch: pytest.MonkeyPatc
 
 def test_errors_are_the_same_without_the_native_one(monkeypatch: pytest.MonkeyPatch) -> None:
     key = SealingKey.generate()
-    for suite in (sealing._SUITE, None):
-        monkeypatch.setattr(sealing, "_SUITE", suite)
+    for suite in (sealing._LIBRARY, None):
+        monkeypatch.setattr(sealing, "_LIBRARY", suite)
         sealed = bytearray(seal(key.public, b"plaintext", INFO))
         sealed[-1] ^= 1
         for broken in (bytes(sealed), b"", bytes(40), bytes(100)):
@@ -79,8 +86,8 @@ def test_errors_are_the_same_without_the_native_one(monkeypatch: pytest.MonkeyPa
 def test_a_library_without_hpke_is_enough() -> None:
     script = (
         "import sys; sys.modules['cryptography.hazmat.primitives.hpke'] = None\n"
-        "from trimask_core import sealing\n"
-        "assert sealing._SUITE is None\n"
+        "from trimask_core.crypto import sealing\n"
+        "assert sealing._LIBRARY is None\n"
         "key = sealing.SealingKey.generate()\n"
         "assert key.open(sealing.seal(key.public, b'x', b'i'), b'i') == b'x'"
     )

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Endpoint, Queue, Unreachable, device_key
-from trimask_client.disk import FileDisk
-from trimask_client.entry import PAUSES_MS, Entry
-from trimask_client.record_store import Vault
-from trimask_core.clock import ManualClock
-from trimask_core.errors import (
+from trimask_client.queue_entry import PAUSES_MS, Entry
+from trimask_client.records import FileDisk, Vault
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import (
     AnswerError,
     ApprovalError,
     ConfigError,
@@ -26,10 +25,10 @@ from trimask_core.errors import (
     StudyError,
     VerificationError,
 )
-from trimask_core.randomness import DeterministicRandom, SystemRandom
-from trimask_core.receipt import receipt_message
-from trimask_core.refusals import AnyReason, Reason, Status, Unlisted, read_reason
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
+from trimask_core.basics.refusals import AnyReason, Reason, Status, Unlisted, read_reason
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.receipt import receipt_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 KEY = bytes(range(32))
@@ -376,7 +375,7 @@ def test_vault_shows_nothing(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from trimask_client import Queue, device_key
-from trimask_client.disk import FileDisk
+from trimask_client.records import FileDisk
 
 class Doomed(FileDisk):
     left = int(sys.argv[3])

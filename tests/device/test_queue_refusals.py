@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from trimask_client import Endpoint, Queue, Unreachable
-from trimask_client.disk import FileDisk
-from trimask_core.clock import ManualClock
-from trimask_core.errors import ConfigError, Refused, VerificationError
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt import receipt_message
-from trimask_core.refusals import Reason
-from trimask_core.withdrawal import submission_id_of, withdrawal_message
+from trimask_client.records import FileDisk
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import ConfigError, Refused, VerificationError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.study_pb2 import STUDY_STATE_CLOSED, STUDY_STATE_OPEN, GetStudyStatusResponse
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Endpoint, Queue, Unreachable
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused, VerificationError
-from trimask_core.receipt import receipt_message
-from trimask_core.refusals import Reason
-from trimask_core.withdrawal import submission_id_of, withdrawal_message
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
 KEY = bytes(range(32))

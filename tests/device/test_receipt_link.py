@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 from trimask_client import Client, Endpoint
-from trimask_core.errors import VerificationError
-from trimask_core.receipt import Receipt, receipt_message
-from trimask_core.receipt_link import is_receipt, page_of, read_receipt, receipt_link
-from trimask_core.web import Web
+from trimask_core.basics.errors import VerificationError
+from trimask_core.study.web import Web
+from trimask_core.submit.receipt import (
+    Receipt,
+    is_receipt,
+    page_of,
+    read_receipt,
+    receipt_link,
+    receipt_message,
+)
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 ROOT = Path(__file__).parents[2]

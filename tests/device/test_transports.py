@@ -10,8 +10,8 @@ import pytest
 
 from trimask_client import Client, Endpoint, Transport, Unreachable
 from trimask_client.lazy_transport import LazyTransport
-from trimask_core.errors import Refused
-from trimask_core.submission import SealedSubmission
+from trimask_core.basics.errors import Refused
+from trimask_core.submit.submission import SealedSubmission
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 ANSWERS = {"hours": 7.5, "active": "yes"}
@@ -92,7 +92,7 @@ def test_certificate_of_another_name(transport: Transport, serve: Callable[..., 
 
 
 def test_certificate_of_an_authority_the_study_does_not_name(transport: Transport, stock: Any) -> None:
-    from trimask_server.local.authority import make_authority
+    from trimask_server.local.keys import make_authority
 
     roots = make_authority().certificate.decode()
     with pytest.raises(Unreachable, match="not from an authority"):

@@ -17,10 +17,10 @@ import pytest
 from trimask_cli import owner
 from trimask_client import Client, SealedSubmission, Unreachable
 from trimask_client.grpc_channel import open_channel
-from trimask_core.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
-from trimask_core.identity import SigningKey
-from trimask_core.sealing import component_info, seal
-from trimask_core.signed_study import Approval, SignedStudy, approve
+from trimask_core.basics.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import (
@@ -42,7 +42,7 @@ from trimask_proto.v1 import (
     unmasking_pb2,
     unmasking_pb2_grpc,
 )
-from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.protocol.plans import plan_message
 
 

@@ -16,13 +16,13 @@ import pytest
 from trimask_cli import owner
 from trimask_cli.study_file import seed_file, write_seed, write_signed
 from trimask_client import Client
-from trimask_core.closing import Closing, closing_of
-from trimask_core.errors import Refused
-from trimask_core.moments import payloads
+from trimask_core.basics.errors import Refused
+from trimask_core.moments import report as payloads
 from trimask_core.moments.field import P
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import Closing, closing_of
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.receipt import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_server.collector.batches import Batches
@@ -269,7 +269,7 @@ def test_nothing_is_announced_and_then_erased(at_terminal: Owner) -> None:
     waiting = at_terminal.waiting(sent)
     told = Closing(48, 0, 0, "")
     at_terminal.monkeypatch.setattr(
-        "trimask_cli.commands.study_course._foreseen", lambda study: (owner.study_status(study), told)
+        "trimask_cli.commands.study_lifecycle._foreseen", lambda study: (owner.study_status(study), told)
     )
     at_terminal.withdraw(waiting[0])
     status, said = at_terminal.close("--yes")
@@ -298,7 +298,7 @@ def test_an_owner_can_always_end_it(at_terminal: Owner) -> None:
     at_terminal.collect(5, total=5)
     told = Closing(48, 0, 0, "")
     at_terminal.monkeypatch.setattr(
-        "trimask_cli.commands.study_course._foreseen", lambda study: (owner.study_status(study), told)
+        "trimask_cli.commands.study_lifecycle._foreseen", lambda study: (owner.study_status(study), told)
     )
     assert at_terminal.close("--yes")[0] == 1
     assert at_terminal.close("--yes", "--erase")[0] == 0

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimask_cli.demo.population import blood_pressure_population
+from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.study_file import bundled_definition
 from trimask_core.moments.layout import MomentsLayout
 from trimask_terminal.program import main
-from trimask_theory.study_plan import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,22 +16,23 @@ import pytest
 from trimask_cli import owner
 from trimask_cli.study_file import read_signed, write_seed, write_signed
 from trimask_client import Client
-from trimask_core.errors import Refused, TrimaskError
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.identity import SigningKey
-from trimask_core.invitation import Link
-from trimask_core.party_files import admission_key
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve
+from trimask_core.basics.errors import Refused, TrimaskError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.guarantee import Guarantee, Neighbours
+from trimask_core.study.party import admission_key
+from trimask_core.study.signed import SignedStudy, approve
+from trimask_core.submit.invitation import Link
 from trimask_lab import NUMBERS, Lab, some_people
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
-from trimask_server.audit.chain import AuditHead, verify_chain
-from trimask_server.collector.audit_heads import keep_audit_head
+from trimask_server.collector.provider_status import keep_audit_head
 from trimask_server.commands.operator import Operator
-from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.runtime.audit import AuditHead, verify_chain
 from trimask_terminal.program import main
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 ANSWERS = {"x": 1.0, "y": 1.0}
 Run = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ from trimask_patience import patience, until
 
 TIDY = """
 import sys, time
-from trimask_terminal.interruption import Interrupted, raising_signals
+from trimask_terminal.exits import Interrupted, raising_signals
 try:
     with raising_signals():
         try:
@@ -51,7 +51,7 @@ def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: sign
 
 HUNG_UP = """
 import os, signal
-from trimask_terminal.interruption import raising_signals
+from trimask_terminal.exits import raising_signals
 with raising_signals():
     os.kill(os.getpid(), signal.SIGHUP)
     print("goes on")

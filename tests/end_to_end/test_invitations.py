@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_cli import invitations, reminding
+from trimask_cli import invitations
 from trimask_client import Client, Queue
-from trimask_client.grpc_status import plain_errors
+from trimask_client.grpc_channel import plain_errors
 from trimask_client.h2_transport import H2Transport
+from trimask_client.study_words import explain_study
 from trimask_client.transport import Unreachable
-from trimask_client.words import explain_study
-from trimask_core.clock import SystemClock
-from trimask_core.errors import ConfigError, InvitationError, Refused, VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import ConfigError, InvitationError, Refused, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Invitation
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
@@ -108,8 +108,8 @@ _KILLED = """
 import base64, os, signal, sys
 from trimask_client import Client
 from trimask_client.h2_transport import H2Transport
-from trimask_core.invitation import Invitation
-from trimask_core.signed_study import SignedStudy
+from trimask_core.submit.invitation import Invitation
+from trimask_core.study.signed import SignedStudy
 
 class Killed(H2Transport):
     def call(self, endpoint, method, request, timeout_seconds):
@@ -386,19 +386,19 @@ def test_a_queue_stops_for_good_when_the_invitation_is_used(
 
 def test_all_right_providers_count_what_was_used(lab: Lab, invite: Invite, signed: SignedStudy) -> None:
     """Asked directly, and passed on by the collector; which ones were used is told by nobody without reminders."""
-    before = reminding.ask(
+    before = invitations.ask(
         signed.study, lab.owner, with_keys=False
     )  # other tests left some at one provider alone
     (invitation,) = invite(1)
     with Client(signed, invitation=invitation) as client:
         client.submit(ANSWERS)
-    after = reminding.ask(signed.study, lab.owner, with_keys=False)
+    after = invitations.ask(signed.study, lab.owner, with_keys=False)
     assert after.used == {role: count + 1 for role, count in before.used.items()}
     assert set(after.used) == {f"R{k}" for k in range(1, lab.right + 1)}
 
     lab.wait(signed.study, lambda status: status.invitations_used == after.used)
     with pytest.raises(Refused, match="has no reminders"):
-        reminding.ask(signed.study, lab.owner, with_keys=True)
+        invitations.ask(signed.study, lab.owner, with_keys=True)
 
 
 def test_people_who_have_not_answered_are_reminded_from_the_owners_own_file(

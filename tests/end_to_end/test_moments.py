@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_client.grpc_status import plain_errors
-from trimask_core.study import Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.study.definition import Study
 from trimask_lab import Lab, sqlite_only
 from trimask_moments import exact_totals, moments_people, open_moments, submit_all
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc

@@ -14,16 +14,17 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
-from trimask_cli import invitations, proposing, tokens
+from trimask_cli import invitations
+from trimask_cli.commands import study_approvals, study_tokens
 from trimask_client.grpc_channel import open_channel
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_lab import Lab
 from trimask_moments import open_moments
 from trimask_proto.v1 import governance_pb2
-from trimask_server.access import permissions
-from trimask_server.access.permissions import Role
-from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.access import gate
+from trimask_server.access.gate import Role
 from trimask_server.local.cluster import ThreadCluster
+from trimask_server.local.keys import issue_certificate, load_authority
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "permissions.md"
@@ -85,8 +86,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         lab.signed = lab.open_study()
         lab.moments = open_moments(lab)
         lab.invited = lab.open_study(admission="invited", access="token")
-        proposing.propose(lab.signed, lab.owner)
-        lab.token, _ = tokens.new(lab.invited.study, lab.owner, "Ada", ["datasets", "releases"], FAR, None)
+        study_approvals.propose(lab.signed, lab.owner)
+        lab.token, _ = study_tokens.new(
+            lab.invited.study, lab.owner, "Ada", ["datasets", "releases"], FAR, None
+        )
         (link,) = invitations.make_invitations(lab.invited.study, lab.owner, 1, FAR, lambda _: None)
         lab.invitation = link.invitation
         yield lab
@@ -200,10 +203,10 @@ def flush(lab: Any, node: str) -> Counter[str]:
 
 
 def test_the_page_is_what_the_table_writes() -> None:
-    assert PAGE.read_text() == permissions.render_page(), (
-        "run `python -m trimask_server.access.permissions > docs/permissions.md`"
+    assert PAGE.read_text() == gate.render_page(), (
+        "run `python -m trimask_server.access.gate > docs/permissions.md`"
     )
-    assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in permissions.TABLE)
+    assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in gate.TABLE)
 
 
 @pytest.mark.parametrize("node", SERVED)
@@ -267,7 +270,7 @@ def test_an_operator_is_that_nodes_and_no_authority_can_make_one(place: Any, tmp
 def test_a_call_that_is_not_in_the_table_stops_the_node(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delitem(permissions.TABLE, "/trimask_proto.v1.NodeService/DescribeNode")
+    monkeypatch.delitem(gate.TABLE, "/trimask_proto.v1.NodeService/DescribeNode")
     lab = Lab(tmp_path, 2, 1)
     cluster = ThreadCluster(lab.folder)
     with pytest.raises(ConfigError, match=r"DescribeNode is not in the permission table"), cluster:

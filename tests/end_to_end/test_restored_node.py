@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trimask_client import Client
-from trimask_core.errors import TrimaskError
+from trimask_core.basics.errors import TrimaskError
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.protocol.plans import split_ids

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from trimask_client import Client, SealedSubmission
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import Lab, exact_gram, some_people, sqlite_only
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 

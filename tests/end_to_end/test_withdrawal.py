@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from trimask_client import Client, Queue, device_key
-from trimask_core.errors import ParameterError, Refused, VerificationError
-from trimask_core.receipt import Receipt
+from trimask_core.basics.errors import ParameterError, Refused, VerificationError
+from trimask_core.submit.receipt import Receipt
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_moments import open_moments
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc

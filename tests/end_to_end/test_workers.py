@@ -11,14 +11,13 @@ import psycopg
 import pytest
 
 from trimask_client import Client
-from trimask_core.clock import SystemClock
-from trimask_core.errors import Refused
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import Refused
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster
-from trimask_server.store.fenced import FencedStore
-from trimask_server.store.jobs import Jobs
-from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.database import COLLECTOR
+from trimask_server.store.jobs import FencedStore, Jobs
 from trimask_server.store.sqlite import SqliteStore
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from trimask_client import Client
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster

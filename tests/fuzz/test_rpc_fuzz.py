@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
 from trimask_faults.lab import FaultLab
 from trimask_faults.moments_lab import MomentsFaultLab
 from trimask_fuzz.messages import broken, messages

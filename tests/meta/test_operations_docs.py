@@ -8,10 +8,10 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from trimask_core.refusals import Alarm, Reason
+from trimask_core.basics.refusals import Alarm, Reason
 from trimask_server.settings import reference as node_reference
 from trimask_server.settings.config import NodeConfig
-from trimask_theory import study_reference
+from trimask_theory.planning import study_reference
 
 ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def _documents() -> list[str]:
 def test_metrics_in_the_documents_and_alerts_exist() -> None:
     alerts = (ROOT / "deploy" / "alerts.yaml").read_text(encoding="utf-8")
     named = set(re.findall(r"trimask_[a-z_]+", OPERATIONS.split("Metrics:")[1].split("\n\n")[0] + alerts))
-    source = (ROOT / "server" / "trimask_server" / "operations" / "metrics.py").read_text(encoding="utf-8")
+    source = (ROOT / "server" / "trimask_server" / "runtime" / "metrics.py").read_text(encoding="utf-8")
     known = set(re.findall(r'"(trimask_[a-z_]+)"', source))
     assert {metric.removesuffix("_total").removesuffix("_bucket") for metric in named} <= known
 
@@ -131,7 +131,7 @@ def test_every_alert_and_refusal_of_a_node_has_its_line_in_the_runbook() -> None
 
 
 def test_the_unit_stops_within_what_systemd_allows() -> None:
-    from trimask_server.operations.signals import GRACE_SECONDS
+    from trimask_server.runtime.signals import GRACE_SECONDS
 
     unit = (ROOT / "deploy" / "trimask@.service").read_text(encoding="utf-8")
     allowed = int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[0])

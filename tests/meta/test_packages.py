@@ -24,9 +24,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from trimask_server.local.authority import make_authority
 from trimask_server.local.cluster import free_base_port
-from trimask_server.local.keys import NodePlace, make_node
+from trimask_server.local.keys import NodePlace, make_authority, make_node
 from trimask_terminal import program
 
 ROOT = Path(__file__).parents[2]
@@ -245,9 +244,9 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client",),
         {"numpy", "grpc", "scipy", "rich", *NOTEBOOK},
         (
-            "trimask_client.grpc", "trimask_core.rows.gateway", "trimask_core.rows.normal", "trimask_core.rows.rotation",
+            "trimask_client.grpc", "trimask_core.rows.gateway", "trimask_core.rows.rotation", "trimask_core.rows.rotation",
             "trimask_core.rows.shares",
-            "trimask_terminal.approval", "trimask_terminal.collusion_view", "trimask_terminal.study_view",
+            "trimask_terminal.study_view", "trimask_terminal.study_view", "trimask_terminal.study_view",
         ),
     ),
     "trimask-theory": (
@@ -257,14 +256,14 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client", "trimask-theory", "trimask-server"),
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
-            "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.driver",
+            "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.block_work",
             "trimask_server.store.postgres",
         ),
     ),
     "trimask": (
         ("trimask-client", "trimask-theory", "trimask"),
         {"aiohttp", "jinja2", "prometheus_client", "opentelemetry", "uvloop", "psycopg", "IPython"},
-        ("trimask_cli.demo.stage",),
+        ("trimask_cli.demo.run_demo",),
     ),
     "trimask-mobile": (
         ("trimask-client", "trimask-mobile"),

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from trimask_core.refusals import REASON_KEY, RETRY_KEY, Alarm, Reason, Status
+from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY, Alarm, Reason, Status
 
 ROOT = Path(__file__).parents[2]
-CATALOGUE = "trimask_core/refusals.py"
+CATALOGUE = "trimask_core/basics/refusals.py"
 LISTED = {str(member): member for member in (*Reason, *Alarm)}
 # Modules that answer a participant's device, whatever folder they are in; what they refuse needs words for a person.
 FOR_DEVICES = {

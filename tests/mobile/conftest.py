@@ -18,16 +18,16 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_core.invitation import Invitation, Link
-from trimask_core.party_files import admission_key
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.study.party import admission_key
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Invitation, Link
 from trimask_lab import Lab
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 from trimask_proto.v1.study_pb2 import GetStudyResponse
-from trimask_server.local.authority import issue_certificate, make_authority
 from trimask_server.local.cluster import ThreadCluster
+from trimask_server.local.keys import issue_certificate, make_authority
 
 ROOT = Path(__file__).absolute().parents[2]
 NAMES = {

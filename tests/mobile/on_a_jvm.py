@@ -19,8 +19,11 @@ from jnius import autoclass  # noqa: E402 - the class path is set before
 from trimask_mobile.phone import background  # noqa: E402
 from trimask_mobile.phone.documents import Documents  # noqa: E402
 from trimask_mobile.phone.insets import bars_over_view, dark_icons  # noqa: E402
-from trimask_mobile.phone.keystore import AndroidKeyStore  # noqa: E402
-from trimask_mobile.phone.wrapped_key import KeyStoreError, wrapped_device_key  # noqa: E402
+from trimask_mobile.phone.keystore import (  # noqa: E402
+    AndroidKeyStore,
+    KeyStoreError,
+    wrapped_device_key,
+)
 
 activity = autoclass("org.kivy.android.PythonActivity").mActivity
 

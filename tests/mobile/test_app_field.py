@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_core.invitation import Link
-from trimask_core.receipt_link import read_receipt
+from trimask_core.submit.invitation import Link
+from trimask_core.submit.receipt import read_receipt
 
 PIN = "271828"
 ANSWERS = {"age": "1990-01-02", "wellbeing": 3.0, "sleep_hours": "8", "shift_work": "no", "exercise": "some"}

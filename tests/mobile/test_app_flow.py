@@ -14,8 +14,7 @@ from typing import Any
 
 from trimask_android import run_job
 from trimask_client import Queue, device_key
-from trimask_core.receipt import Receipt
-from trimask_core.receipt_link import read_receipt
+from trimask_core.submit.receipt import Receipt, read_receipt
 from trimask_mobile.model.participation import Participation
 
 

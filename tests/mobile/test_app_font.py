@@ -1,4 +1,4 @@
-"""The characters that `trimask_core.showing` counts as shown are those of the font that the app draws with."""
+"""The characters that `trimask_core.form.font_coverage` counts as shown are those of the font that the app draws with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core import showing
+from trimask_core.form import font_coverage
 
 
 @pytest.mark.parametrize("style", ["Regular", "Bold"])
@@ -18,4 +18,4 @@ def test_the_table_is_the_fonts(style: str) -> None:
         drawn = set(font.getBestCmap())
     # Control characters, private use and specials are nobody's text.
     text = {code for code in drawn if code >= 0x20 and not 0xE000 <= code <= 0xF8FF and code < 0xFEFF}
-    assert showing._APP_LETTERS - {9, 10, 13} == text
+    assert font_coverage._APP_LETTERS - {9, 10, 13} == text

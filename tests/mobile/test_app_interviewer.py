@@ -10,17 +10,16 @@ import pytest
 
 from trimask_app_model import AtOnce, fill, to_questions
 from trimask_client import Endpoint, Unreachable, device_key
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation, Link
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt import receipt_message
-from trimask_core.refusals import Reason
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.submit.invitation import Invitation, Link
+from trimask_core.submit.receipt import receipt_message
+from trimask_mobile.kiosk.interviewer import Interviewer, links_in
+from trimask_mobile.kiosk.respondents import IDLE_MS, send_sessions
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.interviewer import Interviewer
-from trimask_mobile.model.interviews import links_in
-from trimask_mobile.model.modes import FIRST, REACHED
-from trimask_mobile.model.respondents import IDLE_MS, send_sessions
+from trimask_mobile.model.navigation import FIRST, REACHED
 from trimask_mobile.model.state import ScreenName
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 

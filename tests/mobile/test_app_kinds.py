@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trimask_core.form_file import read_form
-from trimask_core.schema import Attribute, Schema
+from trimask_core.form.file import read_form
+from trimask_core.study.schema import Attribute, Schema
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
 

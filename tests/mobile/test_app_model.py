@@ -11,26 +11,25 @@ import pytest
 
 from trimask_app_model import AtOnce, Offline, fill, to_questions
 from trimask_client import Endpoint, Unreachable
-from trimask_core.clock import ManualClock
-from trimask_core.errors import ApprovalError, Refused, StudyError, TrimaskError
-from trimask_core.form import Form
-from trimask_core.form_file import read_form
-from trimask_core.identity import SigningKey
-from trimask_core.institutions import Directory, Institution
-from trimask_core.question import Kind
-from trimask_core.randomness import SystemRandom
-from trimask_core.refusals import Reason, Status, Unlisted
-from trimask_core.showing import _APP_LETTERS
-from trimask_core.signed_study import SignedStudy
-from trimask_core.writing import month_names
-from trimask_mobile.model import catalogue as catalogue_module
-from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import ApprovalError, Refused, StudyError, TrimaskError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.basics.refusals import Reason, Status, Unlisted
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.form.file import read_form
+from trimask_core.form.font_coverage import _APP_LETTERS
+from trimask_core.form.form import Form
+from trimask_core.form.parse_input import month_names
+from trimask_core.form.question import Kind
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.institutions import Directory, Institution
+from trimask_mobile.model import words as catalogue_module
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.guide import Guide
-from trimask_mobile.model.months import listed_months
+from trimask_mobile.model.navigation import Guide
 from trimask_mobile.model.participation import Participation
 from trimask_mobile.model.problem import Problem, explain
-from trimask_mobile.model.shelf import spent_words
+from trimask_mobile.model.study_list import spent_words
+from trimask_mobile.model.words import LANGUAGES, catalogue, listed_months
 from trimask_mobile.model.worker import Workers
 
 
@@ -363,8 +362,8 @@ def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> Non
     """The form's own words in its language, the app's in English."""
     from dataclasses import replace
 
-    from trimask_core.texts import Texts
-    from trimask_mobile.model.story import tell
+    from trimask_core.form.texts import Texts
+    from trimask_mobile.model.study_page_text import tell
 
     guide = start()
     guide.show(guide.items[0])
@@ -382,9 +381,9 @@ def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> Non
 def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
     tmp_path: Path, make_study: Callable[..., Any], languages: tuple[str, ...], screen: str
 ) -> None:
-    from trimask_core.question import Question
-    from trimask_core.schema import Attribute, Schema
-    from trimask_core.texts import Texts
+    from trimask_core.form.question import Question
+    from trimask_core.form.texts import Texts
+    from trimask_core.study.schema import Attribute, Schema
 
     label = Texts(tuple((tag, "العمر" if tag == "ar" else "Age") for tag in languages))
     form = Form(languages, (Question("age", "integer", label, minimum=0.0, maximum=9.0),))

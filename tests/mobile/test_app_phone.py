@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from trimask_client import Queue, device_key
-from trimask_core.errors import ConfigError
-from trimask_core.randomness import SystemRandom
-from trimask_core.records import RecordCipher
+from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.records import RecordCipher
 from trimask_mobile.phone import background
 from trimask_mobile.phone.documents import Documents
 from trimask_mobile.phone.insets import Edges, covered
-from trimask_mobile.phone.wrapped_key import KeyStoreError, wrapped_device_key
+from trimask_mobile.phone.keystore import KeyStoreError, wrapped_device_key
 
 
 @pytest.mark.parametrize(

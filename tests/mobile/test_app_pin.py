@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trimask_client.disk import FileDisk
-from trimask_client.record_store import Vault
-from trimask_core.errors import TrimaskError
-from trimask_core.randomness import SystemRandom
-from trimask_mobile.model.pin import LONGEST_MS, PinLock, WrongPin, pin_problem, since_boot, wait_after
+from trimask_client.records import FileDisk, Vault
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_mobile.kiosk.pin import LONGEST_MS, PinLock, WrongPin, pin_problem, since_boot, wait_after
 
 PIN = "271828"
 CHEAP = (4, 8, 1)
@@ -102,7 +101,7 @@ def test_a_try_counts_before_it_is_made(place: Place, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("trimask_mobile.model.pin.stretch", killed)
+        patch.setattr("trimask_mobile.kiosk.pin.stretch", killed)
         for _ in range(3):
             with pytest.raises(KeyboardInterrupt):
                 place.start().open("111222")

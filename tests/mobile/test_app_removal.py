@@ -10,14 +10,14 @@ import pytest
 
 from trimask_app_model import AtOnce, Offline, fill, to_questions
 from trimask_client import Endpoint
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.signed import SignedStudy
+from trimask_mobile.kiosk.interviewer import Interviewer
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.interviewer import Interviewer
 from trimask_mobile.model.problem import causes_words
+from trimask_mobile.model.words import LANGUAGES, catalogue
 
 
 @pytest.fixture

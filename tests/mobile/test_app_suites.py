@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from trimask_client import Endpoint, Unreachable
-from trimask_core.clock import ManualClock
-from trimask_core.form import Form
-from trimask_core.protection import Budget
-from trimask_core.study import Study
-from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+from trimask_core.basics.clock import ManualClock
+from trimask_core.form.form import Form
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.story import Story, tell
+from trimask_mobile.model.study_page_text import Story, tell
+from trimask_mobile.model.words import LANGUAGES, catalogue
 
 
 def story_of(study: Study, language: str) -> Story:

@@ -99,7 +99,7 @@ def test_the_font_has_every_letter_of_the_app() -> None:
 
     from fontTools.ttLib import TTFont
 
-    from trimask_mobile.model.catalogue import LANGUAGES, catalogue
+    from trimask_mobile.model.words import LANGUAGES, catalogue
 
     kivy = find_spec("kivy")
     assert kivy is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab
 from trimask_server.local.cluster import ThreadCluster
 

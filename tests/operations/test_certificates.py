@@ -15,10 +15,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.clock import ManualClock
-from trimask_core.errors import ConfigError
-from trimask_server.local.authority import issue_certificate, load_authority, make_authority
-from trimask_server.operations.certificates import Certificates, read_material
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import ConfigError
+from trimask_server.local.keys import issue_certificate, load_authority, make_authority
+from trimask_server.runtime.tls import Certificates, read_material
 
 NOW = dt.datetime.now(dt.UTC)
 

@@ -15,15 +15,16 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
-from trimask_cli import owner, tokens
+from trimask_cli import owner
+from trimask_cli.commands import study_tokens
 from trimask_client import Client
-from trimask_core.clock import SystemClock
-from trimask_core.closing import Closing
-from trimask_core.errors import Refused
-from trimask_core.guarantee import Guarantee, Neighbours
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import Refused
+from trimask_core.study.guarantee import Guarantee, Neighbours
+from trimask_core.study.progress import Closing
 from trimask_server.collector.console.overview import invitation_values, together_words
+from trimask_server.collector.console.pages import Session, form_token_fits
 from trimask_server.collector.console.records import Invited
-from trimask_server.collector.console.sessions import Session, form_token_fits
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _token(lab: Any, signed: Any, *scopes: str) -> str:
-    text, _ = tokens.new(
+    text, _ = study_tokens.new(
         signed.study, lab.folder / "owner", "me", list(scopes), SystemClock().now_ms() + 3_600_000, None
     )
     return text

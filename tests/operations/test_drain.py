@@ -20,10 +20,10 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_client.transport import Unreachable
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
-from trimask_server.operations.signals import CALLS_SECONDS, GRACE_SECONDS
-from trimask_server.programs.claim import running
+from trimask_server.programs.node_lock import running
+from trimask_server.runtime.signals import CALLS_SECONDS, GRACE_SECONDS
 from trimask_server.store.interface import StoreError
 from trimask_server.suites.rows.attempt_shares import TELL_SECONDS
 
@@ -138,7 +138,7 @@ def test_repro_a_node_whose_store_takes_nothing_stops_in_order(
 ) -> None:
     """A full disk, or a database server that does not answer: the peers are told and the folder is let go."""
     host = own_lab.node("R1").host
-    monkeypatch.setattr("trimask_server.node.host._LAST_WORDS_SECONDS", 0.05)
+    monkeypatch.setattr("trimask_server.runtime.host._LAST_WORDS_SECONDS", 0.05)
 
     async def no_write(*_: Any, **__: Any) -> None:
         if how == "full":

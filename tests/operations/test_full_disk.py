@@ -23,7 +23,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_client import Client
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
 from trimask_postgres import LocalPostgres
 from trimask_server.settings.config import load_config
 

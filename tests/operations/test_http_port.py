@@ -13,9 +13,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.operations import http_port
+from trimask_server.runtime import http_port
 
 ANSWERS = {"hours": 7.5, "rested": True}
 

@@ -20,25 +20,25 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 
 from trimask_client import Client
 from trimask_client.transport import Endpoint
-from trimask_core.errors import ConfigError, Refused
-from trimask_core.invitation import Invitation
-from trimask_core.party_files import admission_key
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Budget
-from trimask_core.web import Web
+from trimask_core.basics.errors import ConfigError, Refused
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.study.guarantee import Budget
+from trimask_core.study.party import admission_key
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.web import Web
+from trimask_core.submit.invitation import Invitation
 from trimask_grpcio import GrpcioTransport
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
 from trimask_moments import open_moments
 from trimask_postgres import LocalPostgres
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
-from trimask_server.access.permissions import BROWSER_CALLS, TABLE
-from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.access.gate import BROWSER_CALLS, TABLE
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.node import https_connections, https_port, ports
-from trimask_server.operations.arrivals import Arrivals
+from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.right.rows import RowStore
+from trimask_server.runtime import https_port, ports
+from trimask_server.runtime.inbound_limits import Arrivals
 from trimask_server.settings.config import read_config
 from trimask_web import REPOSITORY, development_package, run_node
 
@@ -483,7 +483,7 @@ def test_a_head_that_is_too_large(web_lab: WebLab) -> None:
 
 def test_many_connections(keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that has waited longest makes room."""
-    monkeypatch.setattr(https_connections, "_MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", 8)
     with alone(keys_for_web, "R1"):
         host, _, port = keys_for_web.parties["R1"].https.removeprefix("https://").rpartition(":")
         with contextlib.ExitStack() as stack:
@@ -501,7 +501,7 @@ def test_unfinished_messages_on_every_connection(
     keys_for_web: WebLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Strangers hold all connections with messages that never end: who comes now is served all the same."""
-    monkeypatch.setattr(https_connections, "_MOST_CONNECTIONS", 6)
+    monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", 6)
     with alone(keys_for_web, "R1"):
         connections = keys_for_web.node("R1").host._https._connections
         slow = []

@@ -19,17 +19,17 @@ from trimask_client.grpc_channel import open_channel
 from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue
 from trimask_client.transport import read_retry
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.refusals import Reason
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import Reason
 from trimask_grpcio import GrpcioTransport
 from trimask_server.access.proposals import refuse_size
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.operations import addresses, limits
-from trimask_server.operations.addresses import Addresses, Shares, TokenBuckets
-from trimask_server.operations.limits import message_limit
 from trimask_server.right.rows import RowStore
+from trimask_server.runtime import addresses, inbound_limits
+from trimask_server.runtime.addresses import Addresses, Shares, TokenBuckets
+from trimask_server.runtime.inbound_limits import message_limit
 from trimask_server.settings.config import NodeConfig
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -114,7 +114,7 @@ def test_every_rpc_has_a_limit_below_what_grpc_would_buffer() -> None:
 
     pool = descriptor_pool.Default()
     for name, public in (("SubmissionService", True), ("LeftMaskingService", False), ("StudyService", True)):
-        whole = dict(limits.server_options(CONFIG, public=public))["grpc.max_receive_message_length"]
+        whole = dict(inbound_limits.server_options(CONFIG, public=public))["grpc.max_receive_message_length"]
         for method in pool.FindServiceByName(f"trimask_proto.v1.{name}").methods:
             assert 0 < message_limit(f"/x/{method.name}", CONFIG, public=public) < whole
     sizes = [
@@ -260,7 +260,7 @@ def test_a_wish_has_a_limit() -> None:
 
 def test_slow_and_idle_clients_hold_nobody_up(keys_only: Any, monkeypatch: Any) -> None:
     """Connections that say nothing, that stop in the handshake, and that never finish their request."""
-    monkeypatch.setattr(limits, "HANDSHAKE_MS", 1500)
+    monkeypatch.setattr(inbound_limits, "HANDSHAKE_MS", 1500)
     party = keys_only.parties["R1"]
     host, _, port = party.address.rpartition(":")
     context = ssl.create_default_context(cafile=keys_only.folder / "owner" / "ca.pem")
@@ -295,8 +295,8 @@ def test_slow_and_idle_clients_hold_nobody_up(keys_only: Any, monkeypatch: Any) 
 
 def test_limits_of_connections() -> None:
     public, peer = (
-        dict(limits.server_options(CONFIG, public=True)),
-        dict(limits.server_options(CONFIG, public=False)),
+        dict(inbound_limits.server_options(CONFIG, public=True)),
+        dict(inbound_limits.server_options(CONFIG, public=False)),
     )
     assert public["grpc.max_connection_idle_ms"] == 300_000
     assert public["grpc.max_connection_age_ms"] == 900_000

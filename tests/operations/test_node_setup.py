@@ -24,14 +24,13 @@ import pytest
 from cryptography import x509
 
 from trimask_cli.study_file import write_signed
-from trimask_core.errors import ConfigError
-from trimask_core.fingerprint import fingerprint
-from trimask_core.party_files import load_party
+from trimask_core.basics.errors import ConfigError
+from trimask_core.study.party import fingerprint, load_party
 from trimask_postgres import LocalPostgres
-from trimask_server.commands.doctor import examine
-from trimask_server.local.authority import issue_certificate, load_authority
+from trimask_server.commands.node_doctor import examine
 from trimask_server.local.cluster import ThreadCluster, free_base_port
-from trimask_server.programs.claim import claim_node
+from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.programs.node_lock import claim_node
 from trimask_server.settings.config import StoreConfig, load_config
 from trimask_server.store.database import open_store
 from trimask_terminal.program import main

@@ -9,10 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
-from trimask_server.node.keys import load_keys
-from trimask_server.node.peers import Peers
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_server.runtime.peers import Peers, load_keys
 
 
 class Failing:
@@ -45,7 +44,7 @@ def peers(keys_only: Any, monkeypatch: Any) -> Peers:
         else:  # a cluster of other tests is at work
             await real(seconds)
 
-    monkeypatch.setattr("trimask_server.node.peers.asyncio.sleep", sleep)
+    monkeypatch.setattr("trimask_server.runtime.peers.asyncio.sleep", sleep)
     return made
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from trimask_client import Client
 from trimask_client.queue import Queue
-from trimask_core.clock import ManualClock
-from trimask_core.errors import ConfigError, Refused, VerificationError
-from trimask_core.party_files import load_party, read_secret
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.sealing import SealingKey, seal, sealing_key_id
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import ConfigError, Refused, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import SealingKey, seal, sealing_key_id
+from trimask_core.study.party import load_party, read_secret
 from trimask_server.right.sealing_keys import (
     RingKey,
     SealingRing,

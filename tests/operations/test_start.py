@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
-from trimask_core.clock import ManualClock
-from trimask_core.errors import ConfigError
-from trimask_server.local.authority import issue_certificate, load_authority
-from trimask_server.node.clocks import skew_seconds, skew_words, warn_of_skew
-from trimask_server.operations.key_files import look_at_keys
-from trimask_server.programs.claim import claim_node
-from trimask_server.programs.run import start_node
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import ConfigError
+from trimask_server.local.keys import issue_certificate, load_authority
+from trimask_server.programs.node_lock import claim_node
+from trimask_server.programs.roles import start_node
+from trimask_server.runtime.host import skew_seconds, skew_words, warn_of_skew
+from trimask_server.runtime.key_files import look_at_keys
 from trimask_server.settings.config import NodeConfig, NodeRole, StoreConfig, load_config
 from trimask_server.store.interface import StoreError
 from trimask_terminal.program import main
@@ -76,7 +76,7 @@ def test_the_pid_is_that_of_another_process(keys_only: Any) -> None:
     """And a process that was killed has let go."""
     config = settings(keys_only, "R1")
     program = (
-        "import sys; from pathlib import Path; from trimask_server.programs.claim import claim_node;"
+        "import sys; from pathlib import Path; from trimask_server.programs.node_lock import claim_node;"
         "from trimask_server.settings.config import load_config;"
         "claim_node('right', load_config(Path(sys.argv[1]), 'right')); print('mine', flush=True); sys.stdin.read()"
     )
@@ -144,9 +144,9 @@ def test_another_node_s_data_folder_is_refused(ops_lab: Any, keys_only: Any) -> 
 STARTED_APART = """
 import asyncio, sys
 from pathlib import Path
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_server.programs import claim
-from trimask_server.programs.run import start_node
+from trimask_server.programs.roles import start_node
 from trimask_server.settings.config import load_config
 
 async def course():
@@ -239,7 +239,7 @@ def test_repro_a_full_disk_is_named(
     async def full(*_: Any, **__: Any) -> None:
         raise StoreError("database or disk is full")
 
-    monkeypatch.setattr("trimask_server.audit.log.AuditLog.load", full)
+    monkeypatch.setattr("trimask_server.runtime.audit.AuditLog.load", full)
     assert main(["right", "--config", str(path)]) == 2
     assert re.search(r"cannot write the store of R1 in .*: database or disk is full", capsys.readouterr().err)
 

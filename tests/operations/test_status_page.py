@@ -13,13 +13,12 @@ from moments_cases import forged
 from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.errors import Refused
-from trimask_core.guarantee import factor_words
-from trimask_core.moments.report import build_report
-from trimask_core.moments.sharing import payloads as share_payloads
-from trimask_core.moments.sharing import split
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.submission import seal_payloads
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.report import build_report, split
+from trimask_core.moments.report import share_payloads as share_payloads
+from trimask_core.study.guarantee import factor_words
+from trimask_core.submit.submission import seal_payloads
 from trimask_server.collector.status_page import promise_words
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trimask.catalogue import StudyStatus
+from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
-from trimask_cli.status_watch import line, view, watch
-from trimask_core.errors import TrimaskError
+from trimask_cli.commands.study_lifecycle import line, view, watch
+from trimask_core.basics.errors import TrimaskError
 
 STATUS = StudyStatus(
     "open", 20, 16, 48, 32, 5, 1, 1, "", {"R1": {"tampered_component": 2}, "L1": None, "collector": {}}

@@ -17,12 +17,18 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.refusals import Reason
+from trimask_core.basics.refusals import Reason
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.node import context as node_context
-from trimask_server.operations import logs
-from trimask_server.operations.context import current_request, current_study, known_request_id, study_prefix
-from trimask_server.operations.tracing import configure_tracing, incoming_context
+from trimask_server.runtime import context as node_context
+from trimask_server.runtime import logs
+from trimask_server.runtime.logs import (
+    configure_tracing,
+    current_request,
+    current_study,
+    incoming_context,
+    known_request_id,
+    study_prefix,
+)
 
 ALLOWED = {"rpc.system.name", "rpc.method", "rpc.response.status_code", "trimask.node", "trimask.study"}
 

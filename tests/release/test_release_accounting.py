@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_core.errors import ImpossibleStudy, ParameterError, Refused, StudyError
-from trimask_core.study import Budget
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError, Refused, StudyError
+from trimask_core.study.guarantee import Budget
 from trimask_server.protocol.accounting import Price, left_after, require_affordable, spent_by
 
 amount = st.floats(min_value=1e-6, max_value=10, allow_nan=False)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, norm
 
-from trimask_core.errors import ParameterError
-from trimask_core.noise import RoundedGaussian
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.normal import SecureNormals
-from trimask_theory import grid_gaussian
+from trimask_core.basics.errors import ParameterError
+from trimask_core.basics.noise import RoundedGaussian
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.rotation import SecureNormals
+from trimask_theory.gaussian import grid_gaussian
 
 
 @pytest.mark.parametrize(("sigma", "draws"), [(1, 20_000), (3, 20_000), (1 << 40, 20_000)])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from trimask_answers import LoneCollector, stand_in
-from trimask_core.study import Budget, Protection
+from trimask_core.study.guarantee import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")

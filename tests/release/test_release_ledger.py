@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from stored_rows import insert
-from trimask_core.errors import Refused
-from trimask_core.study import Budget
-from trimask_server.collector.open_release import answers_state
+from trimask_core.basics.errors import Refused
+from trimask_core.study.guarantee import Budget
+from trimask_server.collector.publication import answers_state
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.protocol.accounting import Price
+from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Store, StoreError
-from trimask_server.store.schema import COLLECTOR
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)

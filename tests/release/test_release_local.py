@@ -13,12 +13,13 @@ import pytest
 from trimask import fit
 from trimask.errors import FormulaError
 from trimask.release import PaperMechanism, estimators, local
-from trimask_core.errors import ParameterError, TrimaskError
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.normal import SecureNormals
-from trimask_core.schema import Attribute, Schema
-from trimask_theory import least_squares, local_noise, projection, record
-from trimask_theory import pca as pca_theory
+from trimask_core.basics.errors import ParameterError, TrimaskError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.rotation import SecureNormals
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.gaussian import local_noise
+from trimask_theory.mechanisms import least_squares, projection, record
+from trimask_theory.mechanisms import pca as pca_theory
 
 RNG = np.random.default_rng(11)
 DATA = pd.DataFrame(RNG.uniform(-1, 1, (400, 3)), columns=["a", "b", "c"])

@@ -15,27 +15,28 @@ from scipy.stats import chi2
 import trimask
 from trimask import release
 from trimask.errors import ParameterError, VerificationError
+from trimask.release.asking import ask_collector
 from trimask.release.gathered import read_gathered
-from trimask.release.sending import ask_collector
 from trimask_cli import owner
 from trimask_cli.study_file import write_signed
 from trimask_client import Client
-from trimask_client.grpc_status import plain_errors
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Budget, Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, sqlite_only
 from trimask_moments import exact_totals, moments_people, open_moments, submit_all
 from trimask_proto.v1 import release_pb2
 from trimask_proto.v1.release_pb2_grpc import ReleaseOwnerServiceStub
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.gathering import Gathered, gather
-from trimask_server.suites.moments.kept_ledger import KeptLedger
+from trimask_server.suites.moments.delivery_log import KeptLedger
+from trimask_server.suites.moments.publisher import Gathered, gather
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
 from trimask_terminal.device.program import main as device_main
 from trimask_terminal.program import main
-from trimask_theory.moments_question import MomentsQuestion
+from trimask_theory.moments.moments_question import MomentsQuestion
 
 PEOPLE = moments_people(90)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_theory import gaussian_pair, least_squares, noisy_gram, projection, record
+from trimask_theory.gaussian import gaussian_pair
+from trimask_theory.mechanisms import least_squares, noisy_gram, projection, record
 
 Matrix = NDArray[np.float64]
 EPSILON, DELTA = 1.0, 1e-4

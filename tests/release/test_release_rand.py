@@ -9,9 +9,9 @@ import statsmodels.formula.api as smf
 from statsmodels.datasets import randhie
 
 from trimask import fit
-from trimask.moments import row_moments
-from trimask.release import PaperMechanism, local, local_gram
-from trimask_core.schema import Attribute, Schema
+from trimask.moments.moments import row_moments
+from trimask.release import PaperMechanism, local, local_rows
+from trimask_core.study.schema import Attribute, Schema
 
 COLUMNS = ["lncoins", "idp", "lpi", "physlm", "disea"]
 FORMULA = "logvis ~ " + " + ".join(COLUMNS)
@@ -43,7 +43,7 @@ def test_the_noisy_gram_has_a_tenth_of_the_papers_error(
     """In sampling standard errors at epsilon 10: 0.24 (rms of six coefficients) beside 16.5, measured with 100 draws
     (docs/releases.md). Here 12 and 3 draws: 0.24 doubles, or 16.5 halves, with probability below 1e-6."""
     exact = row_moments(rand, SCHEMA)
-    monkeypatch.setattr(local_gram, "row_moments", lambda *_: exact)  # the same every time
+    monkeypatch.setattr(local_rows, "row_moments", lambda *_: exact)  # the same every time
     truth = smf.ols(FORMULA, rand).fit()
     rng = np.random.default_rng(1)
     price = {"epsilon": 10.0, "delta": 1e-6, "source": rng}
@@ -68,7 +68,7 @@ def test_any_reference_level_gives_the_same_contrasts(
     rand: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = row_moments(rand, SCHEMA)
-    monkeypatch.setattr(local_gram, "row_moments", lambda *_: exact)
+    monkeypatch.setattr(local_rows, "row_moments", lambda *_: exact)
     gram = local.gram(rand, schema=SCHEMA, epsilon=1.0, delta=1e-6, source=np.random.default_rng(2))
     seen = []
     for level in LEVELS:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.study import Budget, Protection, Study
-from trimask_theory.study_plan import load_definition, verify_guarantees
+from trimask_core.basics.errors import ImpossibleStudy, StudyError
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Protection
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import verify_guarantees
 
 TOML = """
 title = "Numbers"

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_theory import gdp, local_noise, noisy_gram, record
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.guarantee import Guarantee, Neighbours
+from trimask_theory.gaussian import gdp, local_noise
+from trimask_theory.mechanisms import noisy_gram, record
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-3)])

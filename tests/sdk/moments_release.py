@@ -12,32 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.identity import SigningKey
+from trimask_core.basics.encoding import encode_bytes
+from trimask_core.basics.noise import RoundedGaussian
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import EntryNoise, release_noise
-from trimask_core.moments.release import (
+from trimask_core.moments.study import MomentsSettings
+from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
     AddedBatch,
+    EntryNoise,
     accepted_hash,
     asked_hash,
     commitment_message,
     commitments_message,
     decode,
     release_hash,
+    release_noise,
     values_hash,
 )
-from trimask_core.moments.study import MomentsSettings
-from trimask_core.noise import RoundedGaussian
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Schema
-from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Party, Protection, Study
-from trimask_core.text_form import encode_bytes
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
+from trimask_core.study.party import Party
+from trimask_core.study.schema import Schema
+from trimask_core.study.signed import SignedStudy, approve
+from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
 
 PROMISE = Guarantee(Neighbours("record", 1.0), "proved", "a test's claim", "none", epsilon=1.0, delta=1e-6)
 

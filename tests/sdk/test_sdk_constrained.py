@@ -15,16 +15,16 @@ from scipy import stats
 
 from tests.sdk.moments_release import moments_study
 from trimask import fit
-from trimask.constrained import ConstrainedLaw
 from trimask.errors import NoiseExceedsSignal, ParameterError
-from trimask.identities import layout_identities, schema_identities
-from trimask.moments import Matrix, Moments, pool
-from trimask.observed import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.identities import ConstrainedLaw, layout_identities, schema_identities
+from trimask.moments.moments import Moments, pool
+from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_noise
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.study import Study
-from trimask_theory.noise_law import EntriesLaw, MappedLaw, RowsLaw, positive_part
+from trimask_core.moments.totals import entry_noise
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments.noise_law import EntriesLaw, MappedLaw, Matrix, RowsLaw, positive_part
 
 SCHEMA = Schema(
     (

@@ -13,9 +13,9 @@ import pytest
 from tests.sdk.moments_release import SignedMoments, moments_study, write_moments
 from trimask import Dataset
 from trimask.errors import VerificationError
-from trimask_core.counted import COUNTED_FILE, Counted, CountedBlock
-from trimask_core.receipt import ProviderReceipt, Receipt, receipt_digest_message
-from trimask_core.schema import Attribute, Schema
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_digest_message
 
 Change = Callable[[Counted], Counted]
 SCHEMA = Schema((Attribute("x", "continuous", -1, 1, step=0.01), Attribute("y", "binary")))

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from trimask import Dataset
+from trimask.data.metadata import describe_dataset
 from trimask.errors import MissingExtra, ParameterError, StudyError, VerificationError
-from trimask.metadata import describe_dataset
-from trimask_core.errors import ApprovalError
-from trimask_core.identity import SigningKey
-from trimask_core.schema import Attribute, Schema
+from trimask_core.basics.errors import ApprovalError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.schema import Attribute, Schema
 
 Write = Callable[..., Path]
 People = Callable[..., pd.DataFrame]

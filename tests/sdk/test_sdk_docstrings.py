@@ -21,7 +21,7 @@ from trimask.fit.report import Report
 MODULES = ("trimask", "trimask.fit", "trimask.plot", "trimask.release", "trimask.release.local")
 SECTIONS = ("trimask", "trimask.fit")  # in the sections that numpydoc has
 NEED_A_COLLECTOR = {
-    "trimask.catalogue", "trimask.connection", "trimask.release.asking",
+    "trimask.data.catalogue", "trimask.data.connection", "trimask.release.asking",
     "trimask.release.budget",
     "trimask.synthetic.synthesis",  # needs its extra; tests/sdk/test_sdk_synthetic.py runs it
 }  # fmt: skip
@@ -42,7 +42,7 @@ FUNCTIONS = dict(public(inspect.isfunction))
 CLASSES = {name: found for name, found in public(inspect.isclass) if name.rpartition(".")[0] in SECTIONS}
 RUN = sorted(
     {inspect.unwrap(found).__module__ for found in {**FUNCTIONS, **CLASSES}.values()}
-    | {"trimask.plot._forest", "trimask.plot._precision", "trimask.plot._scree", "trimask.simulation"}
+    | {"trimask.plot._figures", "trimask.simulation"}
 )
 
 

@@ -13,14 +13,14 @@ from statsmodels.duration.survfunc import SurvfuncRight
 
 from tests.sdk.moments_release import moments_study
 from trimask import fit, plot
-from trimask.constrained import ConstrainedLaw
 from trimask.errors import FormulaError, ParameterError
-from trimask.identities import schema_identities
-from trimask.moments import Moments, row_moments
-from trimask.observed import ObservedMoments, entry_variances
+from trimask.moments.identities import ConstrainedLaw, schema_identities
+from trimask.moments.moments import Moments, row_moments
+from trimask.moments.published_moments import ObservedMoments, entry_variances
 from trimask.release.source import AskedColumns, columns_for
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_theory.noise_law import RowsLaw, positive_part
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments.noise_law import RowsLaw, positive_part
 
 SCHEMA = Schema(
     (

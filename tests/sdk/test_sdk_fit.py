@@ -19,10 +19,10 @@ from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
 from trimask.fit.design import build
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.signal import CLEAR_SIGNAL
-from trimask.moments import Moments, row_moments
+from trimask.fit.noise import CLEAR_SIGNAL
+from trimask.moments.moments import Moments, row_moments
 from trimask.release.local import gram
-from trimask_core.schema import Attribute, Schema
+from trimask_core.study.schema import Attribute, Schema
 
 People = Callable[..., pd.DataFrame]
 FORMULA = "sbp ~ age + bmi + smoker + C(region)"

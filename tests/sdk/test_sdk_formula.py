@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from trimask.errors import CollinearColumns, FormulaError
 from trimask.fit.design import build
 from trimask.fit.formula import Formula, Term, parse
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 from trimask_golden import Golden
 
 

@@ -16,9 +16,10 @@ from bench.coverage_rows import NAMES, SIGMA, moments, noisy, rows, schema
 from trimask import fit
 from trimask.errors import CoverageWarning, NotWeighted
 from trimask.fit.covariance import covariance_of
-from trimask.moments import Moments, row_moments
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_theory.noise_law import EntriesLaw
+from trimask.moments.moments import Moments, row_moments
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments.noise_law import EntriesLaw
 
 Array = np.ndarray[Any, Any]
 COLUMNS = list(NAMES)

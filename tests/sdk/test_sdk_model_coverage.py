@@ -17,8 +17,8 @@ import pytest
 from trimask import fit
 from trimask.fit.covariance import covariance_of
 from trimask.fit.noise import gram_covariance, outer
-from trimask.moments import Moments
-from trimask_core.schema import Attribute, Schema
+from trimask.moments.moments import Moments
+from trimask_core.study.schema import Attribute, Schema
 
 Array = np.ndarray[Any, Any]
 NAMES = list("abcdef")

@@ -15,10 +15,10 @@ import pytest
 
 from trimask import Dataset, fit, plot
 from trimask.errors import ParameterError
-from trimask.moments import Moments
-from trimask_core.schema import Attribute, Schema
-from trimask_theory import masked_noise
-from trimask_theory.planner import Target, standard_error
+from trimask.moments.moments import Moments
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.masking import masked_noise
+from trimask_theory.planning.planner import Target, standard_error
 
 FORMULA = "sbp ~ age + bmi + smoker + C(region)"
 
@@ -96,7 +96,7 @@ def test_importing_trimask_imports_nothing_heavy() -> None:
         "import sys, trimask; heavy = {'numpy', 'pandas', 'scipy', 'matplotlib', 'grpc', 'pyarrow'} & set(sys.modules);"
         "assert not heavy, heavy; assert set(trimask.__all__) <= set(dir(trimask));"
         "trimask.fit.ols, trimask.plot.coefficients, trimask.connect, trimask.Dataset;"
-        "assert 'matplotlib' not in sys.modules; assert 'trimask_theory.masked_noise' not in sys.modules;"
+        "assert 'matplotlib' not in sys.modules; assert 'trimask_theory.masking.masked_noise' not in sys.modules;"
         "[getattr(trimask, name) for name in trimask.__all__]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

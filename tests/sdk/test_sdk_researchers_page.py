@@ -14,8 +14,8 @@ import pytest
 
 import trimask
 from trimask import Dataset
-from trimask.catalogue import DatasetInfo
-from trimask_core.schema import Attribute, Schema
+from trimask.data.catalogue import DatasetInfo
+from trimask_core.study.schema import Attribute, Schema
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "researchers.md"
 SCHEMA = Schema(

@@ -13,8 +13,9 @@ import trimask
 from tests.sdk.test_sdk_tables import EXACT, NOISY
 from trimask import fit, release
 from trimask.errors import FormulaError
-from trimask.moments import row_moments
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask.moments.moments import row_moments
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 
 def test_everything_has_a_notebook_form() -> None:

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import trimask
-from trimask.drafting import drafted
-from trimask_cli.demo.population import blood_pressure_population
+from trimask.simulation import drafted
+from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.study_file import bundled_definition
-from trimask_core.errors import ParameterError
-from trimask_core.study import SuiteName
-from trimask_theory.study_plan import load_definition
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.settings import SuiteName
+from trimask_theory.planning.study_definition import load_definition
 
 FORMULA = "systolic ~ age + bmi + salt + smoker + C(activity)"
 PEOPLE = pd.DataFrame(blood_pressure_population(600, 5))

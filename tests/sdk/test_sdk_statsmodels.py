@@ -11,7 +11,7 @@ from statsmodels.regression.linear_model import RegressionResults
 from tests.sdk.test_sdk_tables import EXACT, NOISY, REGIONS, ROWS, noisy, people
 from trimask import fit
 from trimask.errors import BeyondSecondMoments, FormulaError, NoiseExceedsSignal, ParameterError
-from trimask.moments import Moments
+from trimask.moments.moments import Moments
 
 FORMULA = "age ~ visits + ill + C(region)"
 TRUTH: RegressionResults = smf.ols(FORMULA, ROWS).fit()

@@ -17,11 +17,11 @@ import pytest
 
 import trimask
 from trimask.errors import BeyondSecondMoments, MissingExtra, ParameterError
-from trimask.moments import row_moments
-from trimask.synthetic.cells import cells_of, statistics
+from trimask.moments.moments import row_moments
+from trimask.synthetic.model import _systematic, cells_of, statistics, whole_counts
 from trimask.synthetic.result import Synthetic
-from trimask.synthetic.rounding import _systematic, whole_counts
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 needs_mbi = pytest.mark.skipif(find_spec("mbi") is None, reason="the extra `synthetic` is not installed")
 SCHEMA = Schema(

@@ -14,11 +14,11 @@ from scipy import stats
 
 from trimask import fit
 from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
-from trimask.identities import schema_identities
-from trimask.moments import Moments, row_moments
+from trimask.moments.identities import schema_identities
+from trimask.moments.moments import Moments, row_moments
 from trimask.release.source import ObservedGram, gram_law
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.schema import Attribute, Schema
+from trimask_core.study.guarantee import Guarantee, Neighbours
+from trimask_core.study.schema import Attribute, Schema
 
 SCHEMA = Schema(
     (

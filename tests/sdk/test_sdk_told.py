@@ -19,8 +19,8 @@ from pyld import jsonld
 import trimask
 from tests.sdk.moments_release import moments_study, write_moments
 from trimask import Dataset
-from trimask.moments import Moments
-from trimask_core.schema import Attribute, Schema
+from trimask.moments.moments import Moments
+from trimask_core.study.schema import Attribute, Schema
 
 ROOT = Path(__file__).resolve().parents[2]
 SAID = (
@@ -72,7 +72,7 @@ def test_frames_and_files_say_how_to_take_the_noise_off(rows: Dataset, tmp_path:
     assert "one" in frame.attrs["intercept"]
     observed = rows._observed.uncorrected() - rows.rows * rows.sigma**2 * np.eye(len(rows.columns))
     if units == "original":
-        T = trimask.moments.original_map(rows.columns)
+        T = trimask.moments.moments.original_map(rows.columns)
         observed = T.T @ observed @ T
     np.testing.assert_allclose(_corrected(frame.to_numpy(), frame.attrs), observed, rtol=1e-9, atol=1e-7)
     table = rows.to_arrow(units)
@@ -109,7 +109,7 @@ def test_every_folder_has_a_readme_and_anothers_is_left_alone(
 
 
 def test_a_title_cannot_write_markup_into_a_readme() -> None:
-    from trimask.notes import _plain
+    from trimask.data.description import _plain
 
     assert _plain("a <b>*x*\n\n# y [z](u)") == r"a \<b\>\*x\* \# y \[z\](u)"
 
@@ -244,7 +244,7 @@ def test_a_json_ld_parser_keeps_the_whole_record(suite: str, request: pytest.Fix
 
 
 def test_the_record_lists_refusals_by_role_and_reason() -> None:
-    from trimask.metadata import _refusals
+    from trimask.data.metadata import _refusals
 
     assert _refusals({"R1": {"duplicate": 2}, "L1": {}}) == [
         {"trimask:role": "R1", "trimask:reason": "duplicate", "trimask:count": 2}
@@ -263,7 +263,7 @@ def test_a_dataset_is_cited_by_id_hash_guarantee_and_version(rows: Dataset) -> N
         trimask.__version__,
     ):
         assert words in entry
-    from trimask.citation import _latex
+    from trimask.data.description import _latex
 
     assert _latex("a_b & 5 % {x}\n~") == r"a\_b \& 5 \% \{x\} \textasciitilde{}"
 

@@ -14,16 +14,14 @@ import statsmodels.formula.api as smf
 
 import trimask
 from trimask import fit
-from trimask.drafting import drafted
 from trimask.errors import ParameterError
-from trimask.identities import layout_identities, schema_identities
-from trimask.moments import pool
-from trimask.simulation import Simulated
-from trimask.weights import effective
-from trimask_core.errors import ImpossibleStudy, StudyError
-from trimask_core.study import Study
-from trimask_core.weight import Weight
-from trimask_theory.study_plan import load_definition
+from trimask.moments.identities import layout_identities, schema_identities
+from trimask.moments.moments import effective, pool
+from trimask.simulation import Simulated, drafted
+from trimask_core.basics.errors import ImpossibleStudy, StudyError
+from trimask_core.study.definition import Study
+from trimask_core.study.weight import Weight
+from trimask_theory.planning.study_definition import load_definition
 
 SUITES = ("rows", "moments")
 WEIGHTS = {

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from trimask_core.clock import ManualClock
-from trimask_core.errors import VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import DeterministicRandom
-from trimask_server.audit.chain import AuditEntry, AuditHead, verify_chain
-from trimask_server.audit.log import HEAD_FILE, AuditLog
-from trimask_server.operations.refusal_counts import Refusals
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_server.runtime.audit import HEAD_FILE, AuditEntry, AuditHead, AuditLog, verify_chain
+from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import StoreError, Transaction
-from trimask_server.store.schema import PROVIDER
 from trimask_server.store.sqlite import SqliteStore
 
 KEY = SigningKey.generate(DeterministicRandom("audit key"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.sealing import SealingKey
-from trimask_server.protocol.blinding import blind, sum_deliveries
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import SealingKey
+from trimask_server.suites.rows.math import blind, sum_deliveries
 
 
 @pytest.mark.parametrize("owners", [["R2", "R3", "R1"], ["R1", "R2"], ["R3", "R3", "R1"], ["R1", "R1", "R1"]])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_golden import Golden
 from trimask_server.settings.config import load_config
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.device.row import mask_row, split_row
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.device import mask_row, split_row
 from trimask_core.rows.rotation import haar_rotate
 from trimask_core.rows.shares import expand_component
-from trimask_core.study import Study
-from trimask_server.protocol.answer_bound import column_bound, refuse_heavy, trace_bound
-from trimask_server.suites.rows.deliveries import masked_answers
+from trimask_core.study.definition import Study
+from trimask_server.suites.rows.check import column_bound, refuse_heavy, trace_bound
+from trimask_server.suites.rows.masking_attempt import masked_answers
 
 
 def _components(study: Study, rows: np.ndarray) -> list[np.ndarray]:

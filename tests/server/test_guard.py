@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_server.operations.guard import GuardedServer
-from trimask_server.operations.refusal_counts import Refusals
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_server.runtime.interceptors import GuardedServer
+from trimask_server.runtime.refusal_counts import Refusals
 
 
 class _Server:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_server.collector.batches import Batches
-from trimask_server.collector.intake import Intake
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_server.collector.batches import Batches, Intake
 from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Page
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_server.store.master_keys import FILE_NAME, KeyRing
 
 

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from trimask_core.clock import ManualClock
-from trimask_core.errors import Refused
+from trimask_core.basics.clock import ManualClock
+from trimask_core.basics.errors import Refused
 from trimask_proto.v1 import common_pb2
 from trimask_server.protocol.attempts import AttemptTable
-from trimask_server.protocol.matrices import Assembler, slices
+from trimask_server.suites.rows.math import Assembler, slices
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 3), (300, 2048), (40, 300_000)])

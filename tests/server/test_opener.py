@@ -15,14 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core.errors import VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.payload import PayloadForm
-from trimask_core.receipt import receipt_message
-from trimask_core.sealing import SealingKey, component_info, seal
+from trimask_core.basics.errors import VerificationError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, seal
+from trimask_core.submit.receipt import receipt_message
 from trimask_server.right import opener as opening
-from trimask_server.right.opener import Opener
-from trimask_server.right.parcels import Opened, OpeningKeys, Parcel, open_parcel
+from trimask_server.right.opener import Opened, Opener, OpeningKeys, Parcel, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)

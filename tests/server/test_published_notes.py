@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from trimask.drafting import drafted
+from trimask.simulation import drafted
 from trimask_cli.study_file import bundled_definition
-from trimask_core.row_notes import row_notes
+from trimask_core.rows.parquet_metadata import row_notes
 from trimask_server.suites.rows.publisher import write_parquet
-from trimask_theory.study_plan import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 
 def test_the_parquet_file_carries_its_notes(tmp_path: Path) -> None:

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.discrete import discrete_epsilon, published_sigma
-from trimask_core.study import Study
-from trimask_server.protocol.pool import fold
-from trimask_server.protocol.publishing_noise import publishing_noise, with_publishing_noise
-from trimask_server.protocol.right_mask import apply_right_mask
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.grid import discrete_epsilon, published_sigma
+from trimask_core.study.definition import Study
+from trimask_server.suites.rows.math import apply_right_mask, fold, publishing_noise, with_publishing_noise
 from trimask_server.suites.rows.unmasking import unmask_component
-from trimask_theory._wishart_pair import Pair, log_delta
+from trimask_theory.masking.wishart_pair import Pair, log_delta
 
 Vector = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.rows.rotation import haar_rotate
-from trimask_server.protocol.right_mask import apply_right_mask, check_gram, remove_right_mask
+from trimask_server.suites.rows.math import apply_right_mask, check_gram, remove_right_mask
 
 N, P = 40, 170
 

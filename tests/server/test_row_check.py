@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import Refused, VerificationError
-from trimask_core.identity import SigningKey
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.device.row import mask_row, noisy_answers
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.rows.device import mask_row, noisy_answers
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.shares import expand_component
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1.row_check_pb2 import RowCheck
-from trimask_server.protocol import row_check
-from trimask_server.protocol.check_coin import coin_of, commitments_hash, seed_of
+from trimask_server.suites.rows import check as row_check
+from trimask_server.suites.rows.check import coin_of, commitments_hash, seed_of
 
 Make = Callable[..., Any]
 

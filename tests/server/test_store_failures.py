@@ -7,9 +7,9 @@ import sqlite3
 
 import pytest
 
-from trimask_core.errors import Refused, VerificationError
-from trimask_core.refusals import Reason
-from trimask_server.operations.store_failures import reason_of_failure
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_server.runtime.logs import reason_of_failure
 from trimask_server.store.interface import StoreError
 
 

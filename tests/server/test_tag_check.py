@@ -9,18 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import DeterministicRandom, SystemRandom
-from trimask_core.rows.device.row import expand_component
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
+from trimask_core.rows.device import expand_component
 from trimask_core.rows.grid import Grid
-from trimask_core.rows.normal import NormalStream
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import HaarFrame
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
+from trimask_core.rows.rotation import HaarFrame, NormalStream
 from trimask_core.rows.tags import PRIME, TAGS, add_elements, expand_key, signed, tag_component, tags_of
-from trimask_server.protocol.right_mask import apply_right_mask
-from trimask_server.protocol.row_check import directions
-from trimask_server.protocol.tag_check import TOLERANCE, BlockKeys, check_tags, mask_keys
-from trimask_server.protocol.tag_opening import challenge, combination, combination_holds
+from trimask_server.suites.rows.check import directions
+from trimask_server.suites.rows.math import apply_right_mask
+from trimask_server.suites.rows.tags import (
+    TOLERANCE,
+    BlockKeys,
+    challenge,
+    check_tags,
+    combination,
+    combination_holds,
+    mask_keys,
+)
 
 GRID = Grid(-26)
 SPREAD = 2.0**49  # of a component's entries, in steps

@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from trimask_server.node.tasks import Tasks
+from trimask_server.runtime.host import Tasks
 
 LOG = logging.getLogger("test_tasks")
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import Refused
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.moments.field import P
-from trimask_core.refusals import Reason
 from trimask_server.collector.batches import Batches
-from trimask_server.operations import refusal_counts as refusals
-from trimask_server.protocol.draw import Draw, DrawnBlock
 from trimask_server.right.rows import RowStore
+from trimask_server.runtime import refusal_counts as refusals
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.moments import batch_store, deliveries, rounds
-from trimask_server.suites.moments.checking import sum_accepted
-from trimask_server.suites.rows import draw_driver, draw_store, driver, factor_ledger
+from trimask_server.suites.moments import batch_check, batch_store, deliveries
+from trimask_server.suites.moments.batch_check import sum_accepted
+from trimask_server.suites.rows import block_work, collector_draw, factor_ledger, right_draw
+from trimask_server.suites.rows.draw import Draw, DrawnBlock
 from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -41,7 +41,7 @@ def _fold_loses_a_row(patch: pytest.MonkeyPatch) -> None:
 
 def _assign_anew(patch: pytest.MonkeyPatch) -> None:
     """Rows that are in a block are drawn again."""
-    settle = draw_store.DrawStore.settle
+    settle = right_draw.DrawStore.settle
 
     async def settled(self: Any, draw: Draw, *more: Any) -> None:
         await settle(self, draw, *more)
@@ -49,12 +49,12 @@ def _assign_anew(patch: pytest.MonkeyPatch) -> None:
             lambda tx: tx.run("UPDATE submissions SET block_id = NULL WHERE payload IS NOT NULL")
         )
 
-    patch.setattr(draw_store.DrawStore, "settle", settled)
+    patch.setattr(right_draw.DrawStore, "settle", settled)
 
 
 def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
     """Rows are bound at the providers before the plan is in the ledger, so a crash forgets who is in which block."""
-    pool = driver.RowsWork._pool
+    pool = block_work.RowsWork._pool
     begun: dict[bytes, int] = {}
 
     async def forgetful(self: Any, block: Any, batches: Any) -> None:
@@ -69,19 +69,19 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
             raise Refused(Reason.UNREACHABLE, "forgotten")
         await pool(self, block, batches)
 
-    patch.setattr(driver.RowsWork, "_pool", forgetful)
+    patch.setattr(block_work.RowsWork, "_pool", forgetful)
 
 
 def _erase_first(patch: pytest.MonkeyPatch) -> None:
     """Rows are erased when their block is planned, not when it is pooled."""
-    work_on = driver.RowsWork.work_on
+    work_on = block_work.RowsWork.work_on
 
     async def hasty(self: Any, block: Any, batches: Any) -> None:
         if block.attempts:
             await batches.erase(block)
         await work_on(self, block, batches)
 
-    patch.setattr(driver.RowsWork, "work_on", hasty)
+    patch.setattr(block_work.RowsWork, "work_on", hasty)
 
 
 def _erase_without_asking(patch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def _small_blocks(patch: pytest.MonkeyPatch) -> None:
 def _small_pool(patch: pytest.MonkeyPatch) -> None:
     """A block is drawn out of n rows, not 2 n, while the study is open."""
     patch.setattr(Draw, "opens", property(lambda draw: len(draw.accepted) >= draw.study.rows.block_rows))
-    patch.setattr(draw_driver.DrawDriver, "_worth_it", lambda *given: given[1].usable >= 9)
+    patch.setattr(collector_draw.DrawDriver, "_worth_it", lambda *given: given[1].usable >= 9)
 
 
 def _states_go_back(patch: pytest.MonkeyPatch) -> None:
@@ -170,12 +170,14 @@ ALWAYS = ["fold twice", "erase first", "no scrub"]
 
 def _add_twice(patch: pytest.MonkeyPatch) -> None:
     """A batch that is asked for again is added up again."""
-    patch.setattr(rounds, "sum_accepted", lambda *given: [2 * value % P for value in sum_accepted(*given)])
+    patch.setattr(
+        batch_check, "sum_accepted", lambda *given: [2 * value % P for value in sum_accepted(*given)]
+    )
 
 
 def _accept_anything(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks at the proofs."""
-    patch.setattr(rounds, "verdicts", lambda said: [None for _ in said[1]])
+    patch.setattr(batch_check, "verdicts", lambda said: [None for _ in said[1]])
 
 
 def _agree_without_asking(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,7 @@ def _agree_without_asking(patch: pytest.MonkeyPatch) -> None:
     async def lenient(self: Any, study: Any, attempt: Any, stored: Any) -> None:
         return
 
-    patch.setattr(rounds.Rounds, "_agree", lenient)
+    patch.setattr(batch_check.Rounds, "_agree", lenient)
 
 
 def _keep_rows(patch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_a_failing_seed_says_how_to_replay_it(
 
 
 def _doubling(factor: np.ndarray | None, block: np.ndarray) -> np.ndarray:
-    from trimask_server.protocol.pool import fold
+    from trimask_server.suites.rows.math import fold
 
     once = fold(factor, block)
     return fold(once, block)

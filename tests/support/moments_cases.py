@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from trimask_core.errors import ImpossibleStudy
-from trimask_core.moments.challenge import Challenge, challenge_key, derive_challenge
-from trimask_core.moments.check import forms, verdict
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements
-from trimask_core.schema import Attribute, AttributeKind, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, AttributeKind, Schema
 
 STUDY = bytes(range(32))
 # Every kind of column in few elements: a bounded one with centre and scale, a binary one, a choice, a product, a ball.

@@ -11,19 +11,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from stored_rows import insert
-from trimask_core.clock import SystemClock
-from trimask_core.identity import SigningKey
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.basics.clock import SystemClock
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import moments_pb2
-from trimask_server.collector.open_release import answers_state
+from trimask_server.collector.publication import answers_state
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.service import ReleaseServicer
-from trimask_server.store.schema import COLLECTOR
+from trimask_server.store.database import COLLECTOR
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import answers
-from trimask_server.suites.moments.gathering import Committed, Gathered
+from trimask_server.suites.moments.publisher import Committed, Gathered
 
 __all__ = ["OWNER", "ROWS", "LoneCollector", "stand_in"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trimask_client import Endpoint, Unreachable
-from trimask_core.errors import TrimaskError
-from trimask_mobile.model.guide import Guide
+from trimask_core.basics.errors import TrimaskError
+from trimask_mobile.model.navigation import Guide
 from trimask_mobile.model.participation import Participation
 
 T = TypeVar("T")

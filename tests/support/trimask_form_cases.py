@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any, get_args
 
-from trimask_core.errors import AnswerError
-from trimask_core.form import Form
-from trimask_core.form_file import read_form
-from trimask_core.question import Kind
+from trimask_core.basics.errors import AnswerError
+from trimask_core.form.file import read_form
+from trimask_core.form.form import Form
+from trimask_core.form.question import Kind
 
 __all__ = ["form_case"]
 

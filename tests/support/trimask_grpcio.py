@@ -7,7 +7,7 @@ import threading
 import grpc
 
 from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, call_error, read_retry
-from trimask_core.refusals import REASON_KEY, RETRY_KEY
+from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY
 
 __all__ = ["GrpcioTransport"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trimask_client.transport import Endpoint, call_error, read_retry
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 
 __all__ = ["HOST", "PAGE_HASH", "WEB", "Answer", "HttpsTransport", "post", "tls"]
 

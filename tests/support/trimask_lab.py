@@ -23,22 +23,23 @@ import psycopg
 import pytest
 
 import trimask
-from trimask.catalogue import StudyStatus
+from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
-from trimask_core.clock import Clock
-from trimask_core.identity import SigningKey
+from trimask_core.basics.clock import Clock
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.party_files import admission_key, read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy, approve, needs_commitment
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key, read_secret
+from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_patience import patience, until
 from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
 from trimask_server.programs.roles import Node
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 __all__ = ["NUMBERS", "ON_POSTGRES", "Lab", "exact_gram", "some_people", "sqlite_only"]
 

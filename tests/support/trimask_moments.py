@@ -9,15 +9,15 @@ from typing import Any
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.guarantee import Guarantee, Neighbours
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.party_files import admission_key
-from trimask_core.protection import Budget, Protection
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.signed_study import SignedStudy, approve, needs_commitment
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import Derived
+from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
+from trimask_core.study.party import admission_key
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_lab import Lab
 from true_claims import moments_epsilon
 

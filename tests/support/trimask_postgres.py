@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from trimask_core.errors import ConfigError, TrimaskError
+from trimask_core.basics.errors import ConfigError, TrimaskError
 from trimask_server.local.cluster import free_base_port
 
 __all__ = ["LocalPostgres", "find_binaries"]

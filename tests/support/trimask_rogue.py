@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 
-from trimask_client.grpc_status import plain_errors
-from trimask_core.errors import Refused
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.basics.errors import Refused
 from trimask_core.moments.field import unpack
-from trimask_core.moments.release import decode
-from trimask_core.study import Study
+from trimask_core.moments.totals import decode
+from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_proto.v1 import moments_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub, MomentsServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_server.protocol.plans import plan_message, split_ids
-from trimask_server.protocol.roles import right_roles
+from trimask_server.protocol.plans import plan_message, right_roles, split_ids
 from trimask_terminal.program import main
 
 __all__ = ["RogueCollector", "back_up", "batch_name", "refused_with", "restore"]

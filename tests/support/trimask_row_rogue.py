@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trimask_client import Client
-from trimask_client.grpc_status import plain_errors
-from trimask_core.closing import sign_close
-from trimask_core.identity import SigningKey
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.progress import sign_close
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
@@ -19,8 +19,8 @@ from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckServiceStub
 from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
-from trimask_server.protocol.draw import Draw
-from trimask_server.protocol.roles import right_roles
+from trimask_server.protocol.plans import right_roles
+from trimask_server.suites.rows.draw import Draw
 
 __all__ = ["RowRogue"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 
 __all__ = ["changed", "changed_dict"]
 

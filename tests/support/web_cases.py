@@ -16,28 +16,32 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from moments_cases import random_answers, random_effects, random_schema
-from trimask_core.errors import ImpossibleStudy
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.hpke import hpke_seal
-from trimask_core.identity import SigningKey
-from trimask_core.moments.challenge import contribution_hash
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.basics.randomness import RandomSource, Stream
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey, component_info, hpke_seal, sealing_key_id
+from trimask_core.moments.check import contribution_hash
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.randomness import RandomSource, Stream
 from trimask_core.rows.collusion import default_unmasking
-from trimask_core.rows.discrete import PUBLISHING_STEPS
-from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
+from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
+from trimask_core.rows.noise_columns import (
+    CHECK_DIRECTIONS,
+    default_noise_columns,
+    least_tau,
+    noise_columns_mu,
+)
 from trimask_core.rows.study import RowsSettings
-from trimask_core.schema import Schema
-from trimask_core.sealing import SealingKey, component_info, sealing_key_id
-from trimask_core.signed_study import SignedStudy, approve, needs_commitment
-from trimask_core.study import Budget, Party, Protection, Study
-from trimask_core.submission import SealedSubmission
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
+from trimask_core.study.party import Party
+from trimask_core.study.schema import Schema
+from trimask_core.study.signed import SignedStudy, approve, needs_commitment
+from trimask_core.study.web import Web
+from trimask_core.study.weight import Weight
+from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES, submission_id_of
+from trimask_core.submit.submission import SealedSubmission
 from trimask_core.suites import payloads_of
-from trimask_core.web import Web
-from trimask_core.weight import Weight
-from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES, submission_id_of
 from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 
 __all__ = ["Made", "Recorded", "made_study", "random_case", "submission"]

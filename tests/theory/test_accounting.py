@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_core.guarantee import Neighbours
-from trimask_theory import gdp, local_noise, masked_noise, noisy_gram, projection
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.guarantee import Neighbours
 from trimask_theory.accounting import (
     ApproximateDP,
     Composition,
@@ -26,6 +25,9 @@ from trimask_theory.accounting import (
     families,
     mechanism,
 )
+from trimask_theory.gaussian import gdp, local_noise
+from trimask_theory.masking import masked_noise
+from trimask_theory.mechanisms import noisy_gram, projection
 
 RECORD = Neighbours("record")
 SIGMA = masked_noise.calibrate(1.0, 1e-6, 256, 6).sigma
@@ -101,7 +103,7 @@ def test_two_masked_releases_against_simulated_losses() -> None:
     sigma, rows, attributes = 0.9, 40, 3
     generator = np.random.default_rng(8)
     norm, m = math.sqrt(3) / sigma, rows - attributes
-    from trimask_theory._hypergeometric import log_0f1
+    from trimask_theory.masking.hypergeometric import log_0f1
 
     def losses() -> np.ndarray:
         seen = np.sqrt(generator.noncentral_chisquare(m, norm**2, 400_000))

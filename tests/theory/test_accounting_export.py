@@ -6,10 +6,11 @@ import math
 
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_core.guarantee import Neighbours
-from trimask_theory import gdp, masked_noise
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.guarantee import Neighbours
 from trimask_theory.accounting import GaussianMechanism, MaskedRelease, Mechanism, Projection, export
+from trimask_theory.gaussian import gdp
+from trimask_theory.masking import masked_noise
 
 GAUSSIAN = GaussianMechanism(0.3, Neighbours("record"))
 MASKED = MaskedRelease(masked_noise.calibrate(0.5, 1e-6, 500, 4).sigma, 500, 4)

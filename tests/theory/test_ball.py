@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import moments_noise
-from trimask_theory.ball import clip, level_share, recommend_ball
-from trimask_theory.noise_law import moments_law
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.moments import moments_noise
+from trimask_theory.moments.ball import clip, level_share, recommend_ball
+from trimask_theory.moments.noise_law import moments_law
 
 
 def pilot(rows: int = 500) -> np.ndarray:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from trimask_core.errors import ParameterError
-from trimask_theory import clipped_sum, gdp, vector_sum
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gdp
+from trimask_theory.mechanisms import clipped_sum, vector_sum
 
 PRIVACY = {"epsilon": 1.0, "delta": 1e-6}
 SIGMA = np.array([2.0, 1.0, 0.25])

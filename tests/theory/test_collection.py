@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_theory import collection
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
+from trimask_theory.masking import collection
 
 
 def test_tau_at_four_noise_columns_a_row() -> None:

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import ncx2
 
 from bench.theory_certified import SETTINGS, Setting
-from trimask_core.errors import ParameterError
-from trimask_theory import masked_noise
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.masking import masked_noise
 
 
 def check(setting: Setting, width: float) -> None:

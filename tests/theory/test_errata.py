@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ive
 
-from trimask_core.errors import ParameterError
-from trimask_theory import masked_noise
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.masking import masked_noise
 
 
 def test_lemma_2_4_of_the_masked_noise_paper_as_printed() -> None:

@@ -6,9 +6,11 @@ import math
 
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import least_squares, local_noise, masked_noise, noisy_gram, projection
-from trimask_theory.masked_noise import Protection, can_certify
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import local_noise
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.masked_noise import Protection, can_certify
+from trimask_theory.mechanisms import least_squares, noisy_gram, projection
 
 needs_flint = pytest.mark.skipif(not can_certify(), reason="needs the extra `certified`")
 PROTECTIONS: tuple[Protection, ...] = ("record", "unit")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gaussian_pair, projection, weighted_chi2
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gaussian_pair, weighted_chi2
+from trimask_theory.mechanisms import projection
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "vectors" / "published-values.json").read_text())
 

@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gdp
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gdp
 
 
 def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:

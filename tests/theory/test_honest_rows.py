@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_theory import honest_rows, masked_noise
+from trimask_theory.masking import honest_rows, masked_noise
 
 SIGMA, NORM, DELTA = 0.8, 1.5, 1e-5
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gaussian_pair, least_squares
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gaussian_pair
+from trimask_theory.mechanisms import least_squares
 
 
 def solution(gram, r):

@@ -11,8 +11,8 @@ import mpmath
 import pytest
 from scipy import stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import local_noise
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import local_noise
 
 PUBLISHED: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "published-values.json").read_text()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import ncx2
 
-from trimask_theory import masked_bound, masked_noise
-from trimask_theory._hypergeometric import log_0f1
-from trimask_theory._wishart_pair import Pair, log_delta
+from trimask_theory.masking import masked_noise, simple_rules
+from trimask_theory.masking.hypergeometric import log_0f1
+from trimask_theory.masking.wishart_pair import Pair, log_delta
 
 
 def test_the_three_methods_for_twenty_thousand_rows() -> None:
@@ -62,7 +62,7 @@ def test_no_allowed_pair_has_more_than_the_rule_says() -> None:
     for _ in range(60):
         norm, distance, m = float(generator.uniform(0.4, 4)), 1.0, int(10 ** generator.uniform(0, 3.5))
         epsilon = float(10 ** generator.uniform(-1, 1))
-        sigma = masked_bound.smallest_sigma(epsilon, 1e-3, m, norm, distance)
+        sigma = simple_rules.bound_sigma(epsilon, 1e-3, m, norm, distance)
         other = norm * float(generator.uniform(max(0.0, 1 - distance / norm), 1.0))
         least = max(0.0, (norm**2 + other**2 - distance**2) / (2 * norm * other))
         pair = Pair(norm / sigma, other / sigma, min(1.0, least))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import laplace_noise, local_noise, masked_draw, masked_noise
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import laplace_noise, local_noise
+from trimask_theory.masking import masked_noise
+from trimask_theory.papers import masked_draw
 
 X = np.array([[2.0], [0.5], [-1.0], [1.5], [0.0], [1.0], [0.2]])
 BLOCKS = (3, 4)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from scipy.stats import ncx2
 
-from trimask_core.errors import ParameterError
-from trimask_theory import local_noise, masked_noise, masked_theorem
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import local_noise
+from trimask_theory.masking import masked_noise, simple_rules
 
 PUBLISHED: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "published-values.json").read_text()
@@ -242,4 +243,4 @@ def test_delta_and_epsilon_refuse_a_bad_sigma(sigma: float) -> None:
 
 def test_corollary_refuses_epsilon_of_one() -> None:
     with pytest.raises(ParameterError, match="epsilon"):
-        masked_theorem.corollary_sigma(1.0, 1e-6, 30, 3)
+        simple_rules.corollary_sigma(1.0, 1e-6, 30, 3)

@@ -13,11 +13,16 @@ from scipy.optimize import brentq
 from scipy.special import ive
 from scipy.stats import chi2, ncx2
 
-from trimask_theory import masked_noise
-from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1, log_0f1_and_ratio, log_0f1_scaled
-from trimask_theory._noncentral_chi import log_sf
-from trimask_theory._wishart_pair import FINE, Pair, Resolution, log_delta, log_deltas
-from trimask_theory._worst_pair import family, worst
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.hypergeometric import (
+    inverse_log_0f1,
+    log_0f1,
+    log_0f1_and_ratio,
+    log_0f1_scaled,
+    log_sf,
+)
+from trimask_theory.masking.sharp import family, worst
+from trimask_theory.masking.wishart_pair import FINE, Pair, Resolution, log_delta, log_deltas
 
 Array = NDArray[np.float64]
 

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_core.moments.noise import entry_noise
-from trimask_theory import gdp, moments_noise, noisy_gram, rounded_sum
-from trimask_theory.moments_grid import check_overflow, entries
-from trimask_theory.noise_law import moments_law
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
+from trimask_core.moments.totals import entry_noise
+from trimask_theory.gaussian import gdp, grid_gaussian
+from trimask_theory.mechanisms import noisy_gram
+from trimask_theory.moments import moments_noise
+from trimask_theory.moments.moments_noise import check_overflow, entries
+from trimask_theory.moments.noise_law import moments_law
 
 
 def exact_delta(epsilon: float, mu: float) -> float:
@@ -153,16 +155,16 @@ def test_sums_of_rounded_noise_counted_out(honest: int, deviation: float) -> Non
         near = np.abs(at)
         like += share * (ndtr(-(near - 0.5) / wide) - ndtr(-(near + 0.5) / wide))
     apart = 0.5 * float(np.abs(total - like).sum())
-    bound = math.exp(rounded_sum.log_total_variation(deviation, honest))
+    bound = math.exp(grid_gaussian.log_total_variation(deviation, honest))
     assert apart <= bound + 1e-13
     for epsilon in (0.3, 1.0):
-        slack = math.exp(rounded_sum.log_slack(epsilon, deviation, honest, 1))
+        slack = math.exp(grid_gaussian.log_slack(epsilon, deviation, honest, 1))
         assert worst_delta(total, np.roll(total, 1), epsilon) <= gdp.delta(epsilon, 1 / wide) + slack
 
 
 def test_rounded_sums_of_one_are_exact_and_bounds_fall() -> None:
-    assert rounded_sum.log_total_variation(1, 1) == -math.inf
-    falling = [rounded_sum.log_total_variation(d, 2) for d in (2, 3, 4, 256)]
+    assert grid_gaussian.log_total_variation(1, 1) == -math.inf
+    falling = [grid_gaussian.log_total_variation(d, 2) for d in (2, 3, 4, 256)]
     assert falling == sorted(falling, reverse=True)
     assert moments_noise.slack(50.0, 16) < 1e-28
     assert moments_noise.slack(1.0, 1) == 0

@@ -7,16 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
+from trimask_core.basics.errors import ParameterError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
-from trimask_core.moments.sharing import payloads, split
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Schema
-from trimask_core.sealing import SEAL_OVERHEAD_BYTES
-from trimask_theory import moments_noise
-from trimask_theory.moments_planner import make_moments_plan, moments_standard_error
-from trimask_theory.planner import Target, standard_error
+from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments import moments_noise
+from trimask_theory.planning.planner import Target, make_moments_plan, moments_standard_error, standard_error
 
 
 @pytest.mark.parametrize(("total", "releases"), [(0.0, 1), (30.0, 1), (20.0, 4)])
@@ -63,7 +61,7 @@ def test_upload_is_what_a_device_sends(row_norm: float | None) -> None:
     layout = MomentsLayout.of(
         Schema(tuple(Attribute(f"a{j}", "continuous", 0.0, 10.0) for j in range(3))), row_norm
     )
-    sent = payloads(*split(build_report(layout, {"a0": 1.0, "a1": 4.0, "a2": 9.0}, source), 3, source))
+    sent = share_payloads(*split(build_report(layout, {"a0": 1.0, "a1": 4.0, "a2": 9.0}, source), 3, source))
     ids = 32 + 16  # of the study and of the submission, beside each
     assert plan.upload_bytes == sum(len(payload) + SEAL_OVERHEAD_BYTES + ids for payload in sent)
     assert (plan.elements, plan.bits) == (layout.elements, layout.bits)

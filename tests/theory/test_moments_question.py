@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError, Refused
+from trimask_core.basics.errors import ParameterError, Refused
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_theory import gdp
-from trimask_theory.moments_question import MomentsQuestion
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.gaussian import gdp
+from trimask_theory.moments.moments_question import MomentsQuestion
 
 SCHEMA = Schema(
     (

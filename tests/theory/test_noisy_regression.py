@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import moments_noise
-from trimask_theory.noise_law import EntriesLaw, moments_law
-from trimask_theory.noisy_regression import IndefiniteMoments, fit
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.mechanisms.noisy_regression import IndefiniteMoments, fit
+from trimask_theory.moments import moments_noise
+from trimask_theory.moments.noise_law import EntriesLaw, moments_law
 
 PEOPLE = 20_000
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gdp, pca
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gdp
+from trimask_theory.mechanisms import pca
 
 
 def wide(k: int = 2, p: int = 300) -> pca.Spectrum:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import pca
-from trimask_theory.pca.example import genotypes
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.mechanisms import pca
+from trimask_theory.papers.pca_example import genotypes
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import masked_noise
-from trimask_theory.planner import METHODS, Target, make_plan, sigma_by, standard_error
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.masking import masked_noise
+from trimask_theory.planning.planner import METHODS, Target, make_plan, sigma_by, standard_error
 
 TARGET = Target(1.0, 1e-6, 5, 4096)
 
@@ -44,11 +44,12 @@ def test_upload_is_what_a_device_sends(make_submission: Callable[[int, int], tup
 @pytest.fixture
 def make_submission() -> Callable[[int, int], tuple[int, int]]:
     """A real device's bytes for one submission, with the ids that go beside each component."""
-    from trimask_core.randomness import SystemRandom
-    from trimask_core.sealing import SealingKey
-    from trimask_core.study import Party
-    from trimask_core.submission import build_submission
-    from trimask_theory.study_plan import create_study, load_definition
+    from trimask_core.basics.randomness import SystemRandom
+    from trimask_core.crypto.sealing import SealingKey
+    from trimask_core.study.party import Party
+    from trimask_core.submit.submission import build_submission
+    from trimask_theory.planning.study_definition import load_definition
+    from trimask_theory.planning.study_plan import create_study
 
     def build(block_rows: int, right: int) -> tuple[int, int]:
         definition = load_definition(

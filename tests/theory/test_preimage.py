@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
-from trimask_core.errors import ParameterError
-from trimask_theory import preimage
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.papers import preimage
 
 RNG = np.random.default_rng(11)
 N, P1, P2 = 5, 2, 9

@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gaussian_pair, least_squares, local_noise, relative
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gaussian_pair, local_noise
+from trimask_theory.mechanisms import least_squares
+from trimask_theory.papers import relative
 
 
 def data(rows: int = 30, features: int = 3, seed: int = 1) -> np.ndarray:

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from trimask_core.rows.discrete import right_providers_mu
-from trimask_core.rows.obfuscation import (
+from trimask_core.rows.grid import right_providers_mu
+from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     _least_chi_square,
     _least_smooth,
@@ -18,7 +18,7 @@ from trimask_core.rows.obfuscation import (
     least_tau,
     noise_columns_mu,
 )
-from trimask_theory import right_view
+from trimask_theory.papers import right_view
 
 Matrix = NDArray[np.float64]
 

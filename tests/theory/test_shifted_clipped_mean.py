@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trimask_theory import gdp
+from trimask_theory.gaussian import gdp
 from trimask_theory.papers.shifted_clipped_mean import Shape, compare, quantile_search, rotation, shifted_sum
 
 Array = NDArray[np.float64]

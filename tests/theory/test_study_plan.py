@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
-from trimask_core.guarantee import Neighbours
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Party, Study
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, default_noise_columns, least_tau
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Neighbours
+from trimask_core.study.party import Party
+from trimask_core.study.signed import SignedStudy
 from trimask_golden import Golden
-from trimask_theory import gdp, masked_noise
-from trimask_theory.plans.rows_claims import rounding
-from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
+from trimask_theory.accounting.studies import rounding
+from trimask_theory.gaussian import gdp
+from trimask_theory.masking import masked_noise
+from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study, verify_guarantees
 
 TOML = """
 title = "Sleep"

@@ -10,14 +10,17 @@ from functools import partial
 
 import pytest
 
-from trimask_core.errors import ImpossibleStudy, ParameterError, StudyError
-from trimask_core.protection import Protection
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.study import Budget, Party, Study
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Protection
+from trimask_core.study.party import Party
 from trimask_golden import Golden
-from trimask_theory import moments_noise
-from trimask_theory.plans.moments import radius
-from trimask_theory.study_plan import StudyDefinition, create_study, load_definition, verify_guarantees
+from trimask_theory.moments import moments_noise
+from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.moments import radius
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study, verify_guarantees
 
 TOML = """
 title = "Sleep"

@@ -10,13 +10,13 @@ import mpmath
 import pytest
 
 from bench.theory_certified import Setting, settings_of
-from trimask_core.errors import ParameterError
-from trimask_theory import masked_noise
-from trimask_theory._bessel_balls import LogBessel
-from trimask_theory._oblique_enclosure import ObliquePair, enclose_oblique
-from trimask_theory._parallel_enclosure import enclose_parallel
-from trimask_theory._unit_enclosure import UnitSetting, _Curve
-from trimask_theory._wishart_pair import Pair, log_delta
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.bessel_balls import LogBessel
+from trimask_theory.masking.enclosure import enclose_parallel
+from trimask_theory.masking.oblique_enclosure import ObliquePair, enclose_oblique
+from trimask_theory.masking.unit_enclosure import UnitSetting, _Curve
+from trimask_theory.masking.wishart_pair import Pair, log_delta
 
 flint = pytest.importorskip("flint")
 arb = flint.arb
@@ -147,7 +147,7 @@ def test_noise_for_unit_neighbours_is_raised_until_the_upper_end_is_within_delta
 
 
 def test_noise_is_not_raised_for_an_enclosure_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimask_theory.masked_noise.enclosed", lambda *_: (0.0, 1.0))
+    monkeypatch.setattr("trimask_theory.masking.masked_noise.enclosed", lambda *_: (0.0, 1.0))
     with pytest.raises(ParameterError, match="certified"):
         masked_noise.calibrate(1.0, 1e-3, 40, 1, "unit", 2.0, certified=True)
 

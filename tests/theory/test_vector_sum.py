@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import gdp, local_noise, vector_sum
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import gdp, local_noise
+from trimask_theory.mechanisms import vector_sum
 
 PRIVACY = {"epsilon": 1.0, "delta": 1e-6}
 

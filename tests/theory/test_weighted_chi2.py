@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trimask_core.errors import ParameterError
-from trimask_theory import weighted_chi2
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import weighted_chi2
 
 TOLERANCE = 1e-10
 LEVELS = (0.4, 1e-5, 1e-14)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from trimask_core.errors import ImpossibleStudy
-from trimask_theory import moments_noise
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_theory.moments import moments_noise
 
 SOME = np.random.default_rng(4)
 
@@ -44,8 +44,8 @@ def test_below_two_the_smaller_bound_would_not_hold() -> None:
 
 
 def test_such_a_study_is_refused() -> None:
-    from trimask.drafting import drafted
-    from trimask_theory.study_plan import load_definition
+    from trimask.simulation import drafted
+    from trimask_theory.planning.study_definition import load_definition
 
     text = """
 title = "t"

@@ -18,20 +18,30 @@ from typing import Any
 
 from moments_cases import EFFECTS
 from trimask_client import Client
-from trimask_core.admission import admission_message, invited_message, signed_digests
-from trimask_core.errors import TrimaskError
-from trimask_core.identity import SigningKey
-from trimask_core.institutions import Directory, Institution
-from trimask_core.invitation import Invitation, Link
-from trimask_core.receipt import ProviderReceipt, Receipt, receipt_digest_message
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.sealing import component_info, sealing_key_id, sealing_key_message
-from trimask_core.signed_study import SignedStudy
-from trimask_core.strict_json import read_json
-from trimask_core.study import Budget
-from trimask_core.text_form import canonical_json
-from trimask_core.weight import Weight
-from trimask_core.withdrawal import submission_id_of, withdrawal_message
+from trimask_core.basics.encoding import canonical_json, read_json
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import component_info, sealing_key_id, sealing_key_message
+from trimask_core.study.derived import Derived
+from trimask_core.study.guarantee import Budget
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.weight import Weight
+from trimask_core.submit.institutions import Directory, Institution
+from trimask_core.submit.invitation import (
+    Invitation,
+    Link,
+    admission_message,
+    invited_message,
+    signed_digests,
+)
+from trimask_core.submit.receipt import (
+    ProviderReceipt,
+    Receipt,
+    receipt_digest_message,
+    submission_id_of,
+    withdrawal_message,
+)
 from trimask_proto.v1.submission_pb2 import (
     GetSealingKeysResponse,
     SealingKeyRecord,

@@ -12,22 +12,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trimask_core.moments.challenge import (
+from trimask_core.basics.randomness import Stream
+from trimask_core.moments.check import (
+    FORMS,
     Challenge,
     bucket_of,
     challenge_key,
     contribution_hash,
     derive_challenge,
+    forms,
+    verdict,
 )
-from trimask_core.moments.check import FORMS, forms, verdict
-from trimask_core.moments.column import MomentsColumn
+from trimask_core.moments.columns import MomentsColumn
 from trimask_core.moments.field import P, expand_elements, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import _elements, build_report
-from trimask_core.moments.sharing import payloads, read_share, split
-from trimask_core.randomness import Stream
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.weight import Weight
+from trimask_core.moments.report import _elements, build_report, read_share, share_payloads, split
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.weight import Weight
 
 FOLDER = Path(__file__).parent
 STUDY = bytes(range(32))
@@ -160,7 +162,7 @@ def report_case(
     key, bucket = challenge_key(STUDY, contributions), bucket_of(submission)
     challenge = derive_challenge(key, STUDY, bucket, layout)
     form = forms(layout, challenge)
-    sent = payloads(seeds, vector)
+    sent = share_payloads(seeds, vector)
     shares = [read_share(payload, k, providers, layout.elements) for k, payload in enumerate(sent, 1)]
     said = [form.apply(share, first=k == 0) for k, share in enumerate(shares)]
     sums = [sum(values) % P for values in zip(*said, strict=True)]

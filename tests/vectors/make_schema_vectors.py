@@ -12,9 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trimask_core.errors import ImpossibleStudy
-from trimask_core.rows.device.row import shorten_row
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.rows.device import shorten_row
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 FOLDER = Path(__file__).parent
 SHORTENED_TO = 1.1  # every row here is longer

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from trimask_browser import ARGUMENTS, CHROMIUM
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_server.local.cluster import ThreadCluster
 from trimask_survey import DEFINITION, SurveyLab, Visitor
 from trimask_web import development_package

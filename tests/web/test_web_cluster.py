@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from trimask_cli import invitations
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.web import Web
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.web import Web
+from trimask_core.submit.receipt import Receipt
 from trimask_https import PAGE_HASH, WEB
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
 from trimask_moments import exact_totals, moments_people, open_moments

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trimask_cli.site.lean import lean
-from trimask_cli.site.page import page_of
-from trimask_core.errors import ConfigError
+from trimask_cli.site.page import lean, page_of
+from trimask_core.basics.errors import ConfigError
 from trimask_web import WEB, development_package, run_node
 
 MOST_BYTES = 150_000

@@ -11,11 +11,11 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from trimask_browser import needs_browser
-from trimask_core.identity import SigningKey
-from trimask_core.institutions import Directory, Institution
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.institutions import Directory, Institution
+from trimask_core.submit.receipt import Receipt
 from trimask_survey import SurveyLab, Visitor
 
 pytestmark = needs_browser

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from moments_cases import EFFECTS, SMALL, SMALL_ANSWERS
 from trimask_client import Client, Queue
-from trimask_core import submission as submissions
-from trimask_core.hpke import hpke_seal
+from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.submit import submission as submissions
 from trimask_mobile.model.device import Device
 from trimask_web import run_node
 from web_cases import Recorded, made_study

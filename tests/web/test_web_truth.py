@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimask_client.words import explain_study
-from trimask_core.guarantee import Neighbours
-from trimask_core.plain_truth import whole_truth
-from trimask_core.protection import Budget
-from trimask_core.spending import epsilon_of
-from trimask_core.study import Study
-from trimask_core.text_form import canonical_json
-from trimask_core.truth_words import plain_truth
-from trimask_core.weight import Weight
+from trimask_client.study_words import explain_study
+from trimask_core.basics.encoding import canonical_json
+from trimask_core.explain.facts import whole_truth
+from trimask_core.explain.sentences import plain_truth
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget, Neighbours
+from trimask_core.study.weight import Weight
+from trimask_core.submit.personal_budget import epsilon_of
 from trimask_web import run_node
 
 GAUSSIAN = [

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from trimask_core.refusals import Reason
+from trimask_core.basics.refusals import Reason
 from trimask_web import REPOSITORY, WEB
 
 LANGUAGES = ("en", "de", "ar", "hi")

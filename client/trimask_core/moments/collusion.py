@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MomentsCoalition", "MomentsCollusion"]
-
 
 @dataclass(frozen=True)
 class MomentsCoalition:

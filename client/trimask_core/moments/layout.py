@@ -24,23 +24,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_core.moments.ball import Ball, box_radius_squared
-from trimask_core.moments.column import (
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
+from trimask_core.moments.columns import (
     CLIPPED,
     MomentsColumn,
+    NaturalColumn,
     clipped_column,
     columns_of,
+    natural_columns,
+    root_column,
+    weighted_columns,
 )
-from trimask_core.moments.encoding import RowEncoding
+from trimask_core.moments.encoding import Ball, RowEncoding, box_radius_squared
 from trimask_core.moments.field import P
-from trimask_core.moments.natural import NaturalColumn, natural_columns
-from trimask_core.moments.noise import EntryNoise, release_noise
-from trimask_core.moments.weighted import root_column, weighted_columns
-from trimask_core.schema import Schema
-from trimask_core.weight import Weight
-
-__all__ = ["LinearCheck", "MomentsLayout"]
+from trimask_core.moments.totals import EntryNoise, release_noise
+from trimask_core.study.schema import Schema
+from trimask_core.study.weight import Weight
 
 _LARGEST_PRODUCT = 2**59  # sums are decoded as signed numbers below P / 2, with room for noise
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimask_core.errors import ConfigError
-from trimask_core.moments.challenge import contribution_hash
-from trimask_core.randomness import SEED_BYTES, Stream, derive_key
-from trimask_core.sealing import SealingKey
-
-__all__ = ["FILE_NAME", "MomentsSecret"]
+from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.randomness import SEED_BYTES, Stream, derive_key
+from trimask_core.crypto.sealing import SealingKey
+from trimask_core.moments.check import contribution_hash
 
 FILE_NAME = "moments.key"
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from trimask_core.errors import ImpossibleStudy
+from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import entry_noise
-from trimask_core.schema import Schema
-from trimask_core.weight import Weight
-
-__all__ = ["DEVIATIONS", "LARGEST_TOTAL", "MomentsSettings", "MomentsStudy"]
+from trimask_core.moments.totals import entry_noise
+from trimask_core.study.schema import Schema
+from trimask_core.study.weight import Weight
 
 # Totals are read as signed numbers below P/2 = 2^60; the bit in between is for noise beyond the 12 deviations.
 LARGEST_TOTAL = 1 << 59

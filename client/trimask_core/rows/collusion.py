@@ -6,7 +6,7 @@ Statement: a coalition is listed if and only if the rules of `_collusion_closure
 hold in one block to the rows, and no smaller part of it does. Assumptions: blocks of n <= p rows; parties
 follow the protocol and pool what they saw; masks and rows are erased with the block, so nobody colludes
 about it later; any number of devices join in, and everybody knows B_0. That a listed coalition
-succeeds is shown by the attacks in `trimask_theory.attacks`; that an unlisted one fails is shown against
+succeeds is shown by the attacks in `trimask_theory.papers.attacks`; that an unlisted one fails is shown against
 those attacks, not proved.
 
 The report is about the protocol. What the published release says about a person is the differential-privacy
@@ -16,6 +16,8 @@ One weaker attack is listed separately. A coalition with all components but one,
 can align it from the right. That is n (n + 1) / 2 equations for n p unknowns, and shows each answer under
 noise of about tau sqrt(2 p / n), which the noise columns put there (2.8 tau at p = 4 n). Such coalitions are
 listed as `through_noise`: not a break, not nothing either.
+
+The steps of a chain of inferences in words, with the papers' letters.
 """
 
 from __future__ import annotations
@@ -27,24 +29,54 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from trimask_core.errors import ImpossibleStudy, ParameterError
-from trimask_core.rows._collusion_closure import Fact, Step, Trace, close
-from trimask_core.rows._collusion_search import best_unmasking
-from trimask_core.rows._collusion_words import in_words
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
+from trimask_core.rows.collusion_closure import Fact, Step, Trace, best_unmasking, close
 from trimask_core.rows.tags import key_holders
 
-__all__ = [
-    "Coalition",
-    "CollusionReport",
-    "Party",
-    "Topology",
-    "default_unmasking",
-    "guess_words",
-    "minimal_coalitions",
-    "refuse_single_breaker",
-    "report",
-    "suggest",
-]
+
+def _prefix(low: int, high: int, last: int) -> str:
+    """A_high ... A_(low+1), or A when that is all of them."""
+    if (low, high) == (0, last):
+        return "A"
+    return f"A{high}" if high == low + 1 else f"A{high}..A{low + 1}"
+
+
+def _name(fact: Fact, last: int) -> str:
+    mask = f"{_prefix(0, fact.at, last)} " if fact.at else ""
+    if fact.kind == "left":
+        return _prefix(fact.of, fact.at, last)
+    if fact.kind == "mask":
+        return f"B{fact.of}"
+    if fact.kind == "rows":
+        return "the rows"
+    core = {"component": f"X^{fact.of}", "masked": f"X^{fact.of} B{fact.of}", "sum": "X B0"}[fact.kind]
+    return mask + core
+
+
+_HOW = {
+    "unmask": "",
+    "solve": " by a linear solve",
+    "align": " by aligning sums",
+    "compose": "",
+    "move": "",
+    "remainder": " by subtraction",
+    "add": " by addition",
+    "correlate": ", which are correlated, by aligning them",
+    "rows": " and B0",
+}
+
+
+def in_words(step: Step, parties: Sequence[str], last: int) -> str:
+    """One step; `last` is K2."""
+    gives = _name(step.gives, last)
+    if step.rule == "held":
+        return f"{parties[step.party]} has {gives}"
+    return f"{gives} from {_list([_name(need, last) for need in step.needs])}{_HOW[step.rule]}"
+
+
+def _list(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
 
 Party = str
 COLLECTOR: Party = "collector"

@@ -1,6 +1,7 @@
 """Submissions for many people at a time, with numpy: for a gateway, which holds their answers anyway.
 
-Simulated devices are such a gateway. A person's own device has `trimask_core.submission.build_submission`, and the same
+Simulated devices are such a gateway. A person's own device has `trimask_core.submit.submission.build_submission`,
+and the same
 randomness gives the same payloads and ids here, to the bit: the answers and their noise come from the device's own code,
 and the rest applies the same operations to every row in the same order.
 """
@@ -13,17 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.randomness import RandomSource
-from trimask_core.rows.device.row import component_seeds, noisy_answers
-from trimask_core.rows.normal import SecureNormals
+from trimask_core.basics.randomness import RandomSource
+from trimask_core.rows.device import component_seeds, noisy_answers
 from trimask_core.rows.payloads import component_payloads
+from trimask_core.rows.rotation import SecureNormals
 from trimask_core.rows.shares import check_headroom, expand_components, expand_tag_key
 from trimask_core.rows.tags import draw_keys, tag_component
-from trimask_core.study import Study
-from trimask_core.submission import SealedSubmission, seal_under
-from trimask_core.withdrawal import WITHDRAWAL_KEY_BYTES
-
-__all__ = ["Gateway"]
+from trimask_core.study.definition import Study
+from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
+from trimask_core.submit.submission import SealedSubmission, seal_under
 
 _BATCH = 256  # rows masked at a time: a few megabytes
 
@@ -76,7 +75,7 @@ class Gateway:
         )
 
     def _masked(self, drawn: Sequence[_Drawn]) -> NDArray[np.int64]:
-        """x B_0 on the grid, a row a person: `trimask_core.rows.device.row.mask_row`."""
+        """x B_0 on the grid, a row a person: `trimask_core.rows.device.mask_row`."""
         study = self.study
         g = study.rows.tau * np.array([one.normals.standard_normal(study.rows.columns) for one in drawn])
         work = g.copy()

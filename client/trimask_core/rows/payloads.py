@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from struct import pack
 from typing import TYPE_CHECKING
 
-from trimask_core.errors import VerificationError
-from trimask_core.payload import SEED, VECTOR, PayloadForm
-from trimask_core.randomness import SEED_BYTES, RandomSource
-from trimask_core.rows.device.row import mask_row, noisy_answers, split_row
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import SEED_BYTES, RandomSource
+from trimask_core.crypto.sealing import SEED, VECTOR, PayloadForm
+from trimask_core.rows.device import mask_row, noisy_answers, split_row
 from trimask_core.rows.tags import (
     TAG_BYTES,
     Tagged,
@@ -26,22 +26,12 @@ from trimask_core.rows.tags import (
     tag_component,
     write_elements,
 )
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "TagPart",
-    "check_payload",
-    "component_payloads",
-    "form_of",
-    "payloads",
-    "read_component",
-    "read_components",
-    "read_tags",
-]
 
 Keys = Sequence[tuple[bytes, Sequence[bytes]]]
 """For each component the seed of its spare vector, and of a key for each holder."""

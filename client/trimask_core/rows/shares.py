@@ -15,20 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.errors import VerificationError
-from trimask_core.randomness import Stream
-from trimask_core.rows.device.row import LOW_BITS
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import Stream
+from trimask_core.rows.device import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.normal import NormalStream, normals_from_words
+from trimask_core.rows.rotation import NormalStream, normals_from_words
 from trimask_core.rows.tags import KEY_SCALE, NORMALS, TAGS, TagKey, key_offsets
-
-__all__ = [
-    "check_headroom",
-    "expand_component",
-    "expand_components",
-    "expand_key_vectors",
-    "expand_tag_key",
-]
 
 _LABEL = b"component"
 

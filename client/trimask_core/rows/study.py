@@ -12,19 +12,24 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from trimask_core.errors import ImpossibleStudy, StudyError
+from trimask_core.basics.encoding import decode_bytes, encode_bytes
+from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
-from trimask_core.rows.device.frame import RowFrame
-from trimask_core.rows.discrete import PUBLISHING_STEPS, frame_share, published_sigma
-from trimask_core.rows.grid import COARSEST_EXPONENT, Grid, grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, least_tau, noise_columns_mu
+from trimask_core.rows.frame import RowFrame
+from trimask_core.rows.grid import (
+    COARSEST_EXPONENT,
+    PUBLISHING_STEPS,
+    Grid,
+    frame_share,
+    grid_exponent,
+    published_sigma,
+)
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, least_tau, noise_columns_mu
 from trimask_core.rows.tags import TAGS, key_holders
-from trimask_core.text_form import decode_bytes, encode_bytes
 
 if TYPE_CHECKING:
     from trimask_core.rows.rotation import HaarFrame
 
-__all__ = ["RowsSettings", "RowsStudy"]
 
 _LEAST_SIGMA_STEPS = 8
 """From here on discrete noise and the noise of publishing are Gaussian to 30 digits (`discrete`)."""

@@ -18,31 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import mul
 
-from trimask_core.randomness import SEED_BYTES, RandomSource, Stream
-from trimask_core.rows.device.normal import PureNormals
-
-__all__ = [
-    "ELEMENT_BYTES",
-    "KEY_SCALE",
-    "NORMALS",
-    "PRIME",
-    "TAGS",
-    "TAG_BYTES",
-    "TagKey",
-    "Tagged",
-    "add_elements",
-    "draw_keys",
-    "expand_key",
-    "expand_spare",
-    "key_holders",
-    "key_offsets",
-    "read_elements",
-    "signed",
-    "tag_bytes",
-    "tag_component",
-    "tags_of",
-    "write_elements",
-]
+from trimask_core.basics.randomness import SEED_BYTES, RandomSource, Stream
+from trimask_core.rows.frame import PureNormals
 
 TAGS = 2
 """Tags a component: an alteration passes the check of one with a small probability, and has to pass all of them."""

@@ -9,14 +9,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
-from trimask_terminal.device import afterwards, taking_part
-from trimask_terminal.device.home import with_queue
+from trimask_terminal.device import taking_part
+from trimask_terminal.device.taking_part import with_queue
 from trimask_terminal.options import add_json, seconds
-from trimask_terminal.outcome import json_everywhere
-from trimask_terminal.parsing import CommandParser
-from trimask_terminal.running import SHELLS, exit_program, print_completion, run_program
-
-__all__ = ["build_parser", "main", "run"]
+from trimask_terminal.running import (
+    SHELLS,
+    CommandParser,
+    exit_program,
+    json_everywhere,
+    print_completion,
+    run_program,
+)
 
 
 def run() -> NoReturn:
@@ -112,14 +115,14 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask right providers whether what was sent was refused by their check since",
     )
-    status.set_defaults(run=with_queue(afterwards.status))
+    status.set_defaults(run=with_queue(taking_part.status))
 
     budget = commands.add_parser(
         "budget", help="what was asked of a study so far, at what cost, and what is left"
     )
     budget.add_argument("--study", default="", help="the first digits of a study id, if several are joined")
     add_json(budget)
-    budget.set_defaults(run=with_queue(afterwards.budget))
+    budget.set_defaults(run=with_queue(taking_part.budget))
 
     receipt = commands.add_parser("receipt", help="show, save or verify a receipt")
     receipt.add_argument("submission", nargs="?", default="", help="the first digits of a submission id")
@@ -144,7 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
     receipt.add_argument(
         "--shown", action="store_true", help="without the key that withdraws it: a copy to show to others"
     )
-    receipt.set_defaults(run=with_queue(afterwards.receipt))
+    receipt.set_defaults(run=with_queue(taking_part.receipt))
 
     withdraw = commands.add_parser(
         "withdraw", help="have a submission erased at every provider, while that is possible"
@@ -155,6 +158,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--study", type=Path, help="with --receipt: the signed study, if it is not joined here"
     )
     withdraw.add_argument("--yes", action="store_true", help="do not ask; it cannot be undone")
-    withdraw.set_defaults(run=with_queue(afterwards.withdraw))
+    withdraw.set_defaults(run=with_queue(taking_part.withdraw))
     json_everywhere(parser)
     return parser

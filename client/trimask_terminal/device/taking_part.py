@@ -1,4 +1,9 @@
-"""`trimask-client join|institutions|answer|send`: from an invitation to what is sent."""
+"""`trimask-client join|institutions|answer|send`: from an invitation to what is sent.
+
+`trimask-client status|budget|receipt|withdraw`: the state of what was sent.
+
+The folder of a device that takes part from a shell, and what in it a person means by the first digits of an id.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,82 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
 
 from trimask_client.client import Client
-from trimask_client.entry import DONE as SETTLED
-from trimask_client.fetch import fetch_linked
+from trimask_client.fetch import fetch_linked, fetch_of_receipt, fetch_study
 from trimask_client.queue import Queue
-from trimask_core.clock import SystemClock
-from trimask_core.errors import AnswerError, ConfigError, StudyError
-from trimask_core.form import Eligibility, Form
-from trimask_core.institutions import Directory, load_directories
-from trimask_core.invitation import Link
-from trimask_core.signed_study import SignedStudy
-from trimask_terminal.device.home import directories_folder, one_of
-from trimask_terminal.exits import Exit
+from trimask_client.queue_entry import DONE as SETTLED
+from trimask_client.queue_entry import Entry
+from trimask_client.records import device_key, write_private
+from trimask_client.submission_status import submission_words
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import AnswerError, ConfigError, StudyError
+from trimask_core.form.form import Eligibility, Form
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.institutions import Directory, load_directories
+from trimask_core.submit.invitation import Link
+from trimask_core.submit.receipt import Receipt, is_receipt, read_receipt, receipt_link
+from trimask_terminal.exits import Exit, NothingThere
+from trimask_terminal.options import print_json
 
-__all__ = ["answer", "institutions", "join", "send"]
+
+def _home(args: argparse.Namespace) -> Path:
+    return Path(args.home or os.environ.get("TRIMASK_HOME") or Path.home() / ".trimask")
+
+
+def directories_folder(args: argparse.Namespace) -> Path:
+    """Where the directories are by which this device knows institutions."""
+    return _home(args) / "institutions"
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> Iterator[Queue]:
+    home = _home(args)
+    queue = Queue(
+        home,
+        device_key(home / "device.key"),
+        timeout_seconds=args.timeout,
+        institutions=load_directories(directories_folder(args)),
+        refuse_unknown=getattr(args, "known_only", False),
+    )
+    try:
+        yield queue
+    finally:
+        queue.close()
+
+
+def with_queue(command: Callable[[argparse.Namespace, Queue], int]) -> Callable[[argparse.Namespace], int]:
+    """A command that is given the device's queue, as the program runs it."""
+
+    @wraps(command)
+    def run(args: argparse.Namespace) -> int:
+        try:
+            with _opened(args) as queue:
+                return command(args, queue)
+        except KeyboardInterrupt:
+            print(
+                "trimask-client: interrupted; what was sealed is kept, and `send` goes on with it",
+                file=sys.stderr,
+            )
+            raise
+
+    return run
+
+
+def one_of(ids: Sequence[bytes], digits: str, what: str) -> bytes:
+    """The one id that begins with these digits."""
+    found = [item for item in ids if item.hex().startswith(digits.lower())]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NothingThere(f"this device has no {what}{f' that begins {digits}' if digits else ''}")
+    raise ConfigError(f"{len(found)} of this device's {what} ids fit; give more digits")
 
 
 def join(args: argparse.Namespace, queue: Queue) -> int:
@@ -173,3 +238,148 @@ def send(args: argparse.Namespace, queue: Queue) -> int:
     if not tried:
         print("Nothing is due; `status` says what waits." if left else "Nothing waits to be sent.")
     return Exit.NO if left else Exit.DONE
+
+
+def status(args: argparse.Namespace, queue: Queue) -> int:
+    now_ms = SystemClock().now_ms()
+    entries = queue.entries()
+    drafts = [study_id for study_id in queue.studies() if queue.draft(study_id) is not None]
+    asked = _asked(queue, entries) if args.ask else {}
+    if args.json:
+        data = {
+            "studies": [_study_dict(queue.client(study_id).study) for study_id in queue.studies()],
+            "drafts": [study_id.hex() for study_id in drafts],
+            "submissions": [
+                _entry_dict(entry, now_ms)
+                | ({"asked": asked[entry.submission_id]} if entry.submission_id in asked else {})
+                for entry in entries
+            ],
+        }
+        print_json(data)
+        return Exit.DONE
+    for study_id in queue.studies():
+        print(f"study {study_id.hex()[:12]}  {queue.client(study_id).study.title}")
+        if study_id in drafts:
+            print("  a draft, not sealed yet")
+        for entry in entries:
+            if entry.study_id == study_id:
+                print(f"  {entry.submission_id.hex()}  {entry.words(now_ms)}")
+                if entry.submission_id in asked:
+                    print(f"    {submission_words(asked[entry.submission_id])}")
+    for entry in entries:
+        if not entry.study_id:
+            print(f"{entry.submission_id.hex()}  {entry.words(now_ms)}")
+    if not queue.studies():
+        print("No study joined yet: `trimask-client join 'LINK'`, the link of your invitation.")
+    return Exit.DONE
+
+
+def _asked(queue: Queue, entries: Sequence[Entry]) -> dict[bytes, dict[str, str]]:
+    """What right providers say of everything that was sent."""
+    joined = set(queue.studies())
+    return {
+        entry.submission_id: queue.client(entry.study_id).ask(entry.receipt)
+        for entry in entries
+        if entry.state == "sent" and entry.receipt is not None and entry.study_id in joined
+    }
+
+
+def budget(args: argparse.Namespace, queue: Queue) -> int:
+    client = queue.client(one_of(queue.studies(), args.study, "study"))
+    spent = client.budget()
+    if args.json:
+        print_json(asdict(spent))
+    else:
+        print(spent.words())
+    return Exit.DONE
+
+
+def _study_dict(study: Study) -> dict[str, object]:
+    return {"study_id": study.id.hex(), "title": study.title}
+
+
+def _entry_dict(entry: Entry, now_ms: int) -> dict[str, object]:
+    return {
+        "submission_id": entry.submission_id.hex(),
+        "study_id": entry.study_id.hex(),
+        "state": entry.state,
+        "received_by": list(entry.received_by),
+        "providers": entry.providers,
+        "attempts": entry.attempts,
+        "next_attempt_ms": entry.next_ms,
+        "withdrawn_by": list(entry.withdrawn_by),
+        "why": entry.why,
+        "words": entry.words(now_ms),
+    }
+
+
+def receipt(args: argparse.Namespace, queue: Queue) -> int:
+    if args.verify is not None:
+        receipt = Receipt.from_json(args.verify.read_text(encoding="utf-8"))
+        if args.study is None:
+            study = queue.client(receipt.study_id).study
+        else:
+            study = SignedStudy.from_json(args.study.read_text(encoding="utf-8")).verify()
+        receipt.verify(study)
+        print(
+            f"Verified: {len(receipt.providers)} providers of “{study.title}” signed for {receipt.submission_id.hex()}."
+        )
+        return Exit.DONE
+    if args.imported is not None:
+        return _import_receipt(args, queue)
+    sent = {entry.submission_id: entry.receipt for entry in queue.entries() if entry.receipt is not None}
+    found = sent[one_of(tuple(sent), args.submission, "sent submission")]
+    if args.shown:
+        found = found.shown
+    text = receipt_link(queue.client(found.study_id).study, found) if args.link else found.to_json()
+    if args.out is None:
+        print(text)
+    else:
+        write_private(args.out, text)
+    return Exit.DONE
+
+
+def _import_receipt(args: argparse.Namespace, queue: Queue) -> int:
+    text = args.imported
+    if not is_receipt(text):
+        text = Path(text).read_text(encoding="utf-8")
+    receipt = read_receipt(text)
+    if args.study is not None:
+        queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+    elif receipt.study_id not in queue.studies():
+        queue.join(fetch_of_receipt(text, timeout_seconds=args.timeout), receipt.study_id)
+    entry = queue.import_receipt(receipt)
+    print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
+    return Exit.DONE
+
+
+def withdraw(args: argparse.Namespace, queue: Queue) -> int:
+    if args.receipt is not None:
+        receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
+        if args.study is not None:
+            queue.join(SignedStudy.from_json(args.study.read_text(encoding="utf-8")), receipt.study_id)
+        elif receipt.study_id not in queue.studies() and receipt.collector:
+            signed = fetch_study(receipt.collector, receipt.study_id, timeout_seconds=args.timeout)
+            queue.join(signed, receipt.study_id)
+        if not _sure(args, receipt.submission_id):
+            return Exit.NO
+        entry = queue.withdraw(receipt)
+    else:
+        ids = tuple(entry.submission_id for entry in queue.entries())
+        found = one_of(ids, args.submission, "submission")
+        if not _sure(args, found):
+            return Exit.NO
+        entry = queue.withdraw(found)
+    print(f"{entry.submission_id.hex()}  {entry.words(SystemClock().now_ms())}")
+    return Exit.DONE if entry.state == "withdrawn" else Exit.NO
+
+
+def _sure(args: argparse.Namespace, submission_id: bytes) -> bool:
+    """A person is asked, for nothing brings the answers back; a script is not."""
+    if args.yes or not sys.stdin.isatty():
+        return True
+    asked = f"Withdraw {submission_id.hex()}? It cannot be undone, and you may not be able to answer again. [y/N] "
+    if input(asked).strip().lower() in ("y", "yes"):
+        return True
+    print("Not withdrawn.")
+    return False

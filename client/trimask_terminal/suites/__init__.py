@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_terminal.suites import moments, rows
-
-__all__ = ["SuiteView", "view_of"]
 
 
 class SuiteView(Protocol):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trimask_core.moments.collusion import MomentsCollusion
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_terminal.suites.promises import budget_words, pair_words
-
-__all__ = ["duty", "facts", "promises", "summary", "unmasks"]
 
 
 def summary(study: Study) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from trimask_core.guarantee import Guarantee
-from trimask_core.study import Budget
-
-__all__ = ["budget_words", "pair_words"]
+from trimask_core.study.guarantee import Budget, Guarantee
 
 
 def budget_words(budget: Budget) -> str:

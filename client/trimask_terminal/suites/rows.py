@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_terminal.suites.promises import pair_words
-
-__all__ = ["duty", "facts", "promises", "summary", "unmasks"]
 
 _T = TypeVar("_T")
 

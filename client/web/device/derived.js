@@ -1,5 +1,5 @@
 /**
- * Columns that the device forms of answers: squares, logarithms, intervals of a number, and products: `trimask_core.derived`,
+ * Columns that the device forms of answers: squares, logarithms, intervals of a number, and products: `trimask_core.study.derived`,
  * where the table of kinds is. A factor of a product is an attribute, a level, or derived before it.
  */
 import { StudyError } from "./errors.js";

@@ -77,7 +77,7 @@ const SQRT_HALF = Math.sqrt(0.5);
 const ATANH = Array.from({ length: 12 }, (_, k) => 1 / (2 * k + 1));
 
 /**
- * The natural logarithm, the same to the bit on every machine: `trimask_core.logarithm`, operation by operation.
+ * The natural logarithm, the same to the bit on every machine: `trimask_core.study.derived`, operation by operation.
  * @param {number} value above 0
  */
 export function naturalLog(value) {

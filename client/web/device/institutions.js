@@ -1,4 +1,4 @@
-/** Institutions a device knows: a directory that somebody keeps and signs: `trimask_core.institutions`. */
+/** Institutions a device knows: a directory that somebody keeps and signs: `trimask_core.submit.institutions`. */
 import { equal, fromHex } from "./bytes.js";
 import { verify } from "./crypto.js";
 import { VerificationError } from "./errors.js";

@@ -2,7 +2,7 @@
  * Invitations: the word of who admits people that one of them may submit once, and the link it travels in.
  *
  * The secret goes to nobody: a device shows the public half of the key it stands for, and that key's signature over the one
- * submission it admits: `trimask_core.invitation` and `admission`.
+ * submission it admits: `trimask_core.submit.invitation` and `admission`.
  */
 import { bigEndian, concat, fromBase64Url, readBigEndian, toBase64Url, utf8 } from "./bytes.js";
 import { sha256, signatureHolds, SigningKey } from "./crypto.js";

@@ -1,4 +1,4 @@
-/** Letters that change what is read, which a study's texts have none of: `trimask_core.letters`. */
+/** Letters that change what is read, which a study's texts have none of: `trimask_core.basics.encoding`. */
 import { StudyError } from "./errors.js";
 
 /** @typedef {import("./json.js").Json} Json */

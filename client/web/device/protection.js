@@ -1,4 +1,4 @@
-/** What a study's noise buys, and what its private answers may cost: `trimask_core.protection` and `guarantee`. */
+/** What a study's noise buys, and what its private answers may cost: `trimask_core.study.guarantee` and `guarantee`. */
 import { StudyError } from "./errors.js";
 import { items, keysOf, objectOf, realOf, realOrNull, textOf, wholeOf } from "./reading.js";
 

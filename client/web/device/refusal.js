@@ -1,4 +1,4 @@
-/** Why a request is refused, from the catalogue that all parties share (`refusals.js`, made from `trimask_core.refusals`). */
+/** Why a request is refused, from the catalogue that all parties share (`refusals.js`, made from `trimask_core.basics.refusals`). */
 import { REFUSALS, STATUSES } from "./refusals.js";
 
 /**

@@ -1,4 +1,4 @@
-/** The attributes a study asks for, and how answers become a row of numbers in [-1, 1]: `trimask_core.schema`. */
+/** The attributes a study asks for, and how answers become a row of numbers in [-1, 1]: `trimask_core.study.schema`. */
 import { checkLevels, checkName, choicePart, columnOf, Derived, numberPart, ONES, scaleTo, singles } from "./derived.js";
 import { AnswerError, StudyError } from "./errors.js";
 import { items, keysOf, objectOf, realOf, textOf } from "./reading.js";

@@ -2,7 +2,7 @@
  * The study: everything the parties agree on before the first answer, named by the SHA-256 of its canonical JSON.
  *
  * Every check that needs no statistics library is repeated here, so that a device does not have to trust whoever made the
- * study: `trimask_core.study`. A setting this version does not know is refused, for it may change what a device must do.
+ * study: `trimask_core.study.definition`. A setting this version does not know is refused, for it may change what a device must do.
  */
 import { concat, equal, fromHex, toHex, utf8 } from "./bytes.js";
 import { sha256 } from "./crypto.js";

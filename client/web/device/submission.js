@@ -1,4 +1,4 @@
-/** The device's part: from answers to K1 sealed payloads, frozen: `trimask_core.submission`, `sealing` and `withdrawal`. */
+/** The device's part: from answers to K1 sealed payloads, frozen: `trimask_core.submit.submission`, `sealing` and `withdrawal`. */
 import { bigEndian, concat, utf8 } from "./bytes.js";
 import { sha256 } from "./crypto.js";
 import { hpkeSeal } from "./hpke.js";

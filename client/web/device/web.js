@@ -1,4 +1,4 @@
-/** Which hosts may show a study's page, and the hash of the page's files: `trimask_core.web`. */
+/** Which hosts may show a study's page, and the hash of the page's files: `trimask_core.study.web`. */
 import { StudyError } from "./errors.js";
 import { items, keysOf, objectOf, textOf } from "./reading.js";
 

@@ -1,4 +1,4 @@
-/** How much a person's answers count, by which a device scales its row: `trimask_core.weight`. */
+/** How much a person's answers count, by which a device scales its row: `trimask_core.study.weight`. */
 import { StudyError } from "./errors.js";
 import { items, keysOf, objectOf, realOf, textOf, wholeOf } from "./reading.js";
 

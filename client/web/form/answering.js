@@ -1,5 +1,5 @@
 // Which answers a question takes: an answer as a value, or what is wrong with it in the person's language. The port of
-// trimask_core.answering. Texts are read as a person typed them; numbers, true and false and lists are taken as they are.
+// trimask_core.form.question. Texts are read as a person typed them; numbers, true and false and lists are taken as they are.
 
 import { isoText, readDay } from "./dates.js";
 import { AnswerError } from "./errors.js";

@@ -1,4 +1,4 @@
-// How a date or a time of day becomes the number of an attribute. The port of trimask_core.counting.
+// How a date or a time of day becomes the number of an attribute. The port of trimask_core.form.parse_input.
 
 import { dayNumber, readDay } from "./dates.js";
 import { FormError } from "./errors.js";

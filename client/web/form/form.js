@@ -1,5 +1,5 @@
 // A study's own form: what is asked, in which order, and how answers become the schema's attributes. The port of
-// trimask_core.form: two programs that show the same form send the same rows.
+// trimask_core.form.form: two programs that show the same form send the same rows.
 
 import { AnswerError, FormError } from "./errors.js";
 import { Question } from "./question.js";

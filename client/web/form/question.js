@@ -1,4 +1,4 @@
-// One question of a form: what a person sees, and which attributes it fills. The port of trimask_core.question and .asked.
+// One question of a form: what a person sees, and which attributes it fills. The port of trimask_core.form.question and .asked.
 
 import { checkAnswer } from "./answering.js";
 import { countDate, countTime } from "./counting.js";

@@ -1,5 +1,5 @@
 // When a question is asked: comparisons of earlier questions with constants, joined by and, or, not.
-// The port of trimask_core.relevance: read into a small tree and never evaluated as a program.
+// The port of trimask_core.form.skip_logic: read into a small tree and never evaluated as a program.
 
 import { FormError } from "./errors.js";
 import { plainDigits, SPACES } from "./plain_text.js";

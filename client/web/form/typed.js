@@ -1,4 +1,4 @@
-// What a person typed, read as a number, a date or a time of day. The port of trimask_core.typed: both decimal marks are read
+// What a person typed, read as a number, a date or a time of day. The port of trimask_core.form.parse_input: both decimal marks are read
 // in every language, and nothing is guessed. "1.000" is 1 to some and 1000 to others, so neither is taken.
 
 import { dayOf, isoText } from "./dates.js";

@@ -1,4 +1,4 @@
-// How numbers, dates and times of day are written in a language: the tables of trimask_core.writing.
+// How numbers, dates and times of day are written in a language: the tables of trimask_core.form.parse_input.
 
 import { isoText } from "./dates.js";
 import { general } from "./plain_text.js";

@@ -13,7 +13,7 @@ const RIGHT_TO_LEFT = new Set(
 );
 const LEFT_TO_RIGHT_SCRIPTS = ["latn", "cyrl", "deva", "grek"];
 
-/** The direction a language is written in, by its tag (trimask_core.texts.is_right_to_left).
+/** The direction a language is written in, by its tag (trimask_core.form.texts.is_right_to_left).
  * @param {string} language @returns {"rtl" | "ltr"} */
 export function direction(language) {
   const parts = language.toLowerCase().split("-");

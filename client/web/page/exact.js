@@ -1,4 +1,4 @@
-// The exact statement: what the study promises, in the words of trimask_core.rows.words, moments.words and trimask_client.words.
+// The exact statement: what the study promises, in the words of trimask_core.explain.rows, moments.words and trimask_client.study_words.
 // In English, as it is read out by every other program; the page's own words say the same more simply.
 
 import { erfc } from "../device/floats.js";

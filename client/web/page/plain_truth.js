@@ -1,4 +1,4 @@
-// What a study promises and who could see what, as data: the port of trimask_core.plain_truth. Words: truth_words.js.
+// What a study promises and who could see what, as data: the port of trimask_core.explain.facts. Words: truth_words.js.
 //
 // Strength is told by an attacker's best guess between two answers that are equally likely, which (epsilon, delta)-differential
 // privacy bounds by (e^epsilon + delta) / (1 + e^epsilon): strong up to 3 of 4, medium up to 9 of 10, weak above.
@@ -46,7 +46,7 @@ function stepOf(epsilon, delta, people) {
   return guess > STRONG + 1e-9 ? "medium" : "strong";
 }
 
-/** The epsilon that mu-Gaussian differential privacy gives with delta, rounded up, as trimask_core.spending finds it; infinite above 700.
+/** The epsilon that mu-Gaussian differential privacy gives with delta, rounded up, as trimask_core.submit.personal_budget finds it; infinite above 700.
  * @param {number} mu @param {number} delta */
 export function epsilonOf(mu, delta) {
   const tail = (/** @type {number} */ x) => erfc(x / Math.SQRT2) / 2;

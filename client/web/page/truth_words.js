@@ -1,4 +1,4 @@
-// `wholeTruth` in sentences: the port of trimask_core.truth_words, whose words are in truth_table.js.
+// `wholeTruth` in sentences: the port of trimask_core.explain.sentences, whose words are in truth_table.js.
 
 import { STEPS, wholeTruth } from "./plain_truth.js";
 import WORDS from "./truth_table.js";

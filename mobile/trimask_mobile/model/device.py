@@ -9,23 +9,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
-from trimask_client.disk import FileDisk
 from trimask_client.fetch import fetch_linked, fetch_of_receipt
 from trimask_client.lazy_transport import LazyTransport
-from trimask_client.record_store import Vault
-from trimask_core.clock import Clock, SystemClock
-from trimask_core.errors import ConfigError, TrimaskError, VerificationError
-from trimask_core.form import Form
-from trimask_core.institutions import Directory, Standing, load_directories
-from trimask_core.invitation import Link
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt_link import read_receipt
-from trimask_core.showing import app_languages
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_client.records import FileDisk, Vault
+from trimask_core.basics.clock import Clock, SystemClock
+from trimask_core.basics.errors import ConfigError, TrimaskError, VerificationError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.form.font_coverage import app_languages
+from trimask_core.form.form import Form
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.institutions import Directory, Standing, load_directories
+from trimask_core.submit.invitation import Link
+from trimask_core.submit.receipt import read_receipt
 from trimask_mobile.model.participation import Consent
-
-__all__ = ["CallState", "Device", "Opened", "Watch"]
 
 CallState = Literal["busy", "done", "failed"]
 Watch = Callable[[str, CallState], None]

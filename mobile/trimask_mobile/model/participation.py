@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from trimask_core.asked import Asked, AskedPage
-from trimask_core.errors import AnswerError
-from trimask_core.form import ConsentText, Form
-
-__all__ = ["Consent", "Participation", "Step"]
+from trimask_core.basics.errors import AnswerError
+from trimask_core.form.form import Asked, AskedPage, ConsentText, Form
 
 Step = Literal["study", "consent", "eligibility", "question", "review"]
 

@@ -1,12 +1,15 @@
-"""What a person is told when the way ends: what happened, what it means for them, and what they can do."""
+"""What a person is told when the way ends: what happened, what it means for them, and what they can do.
+
+When the app cannot begin: its folder is read-only, full or not there, or the device's key cannot be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trimask_client import Unreachable
-from trimask_core.errors import (
+from trimask_core.basics.errors import (
     ApprovalError,
     InvitationError,
     Refused,
@@ -14,10 +17,8 @@ from trimask_core.errors import (
     TrimaskError,
     VerificationError,
 )
-from trimask_core.refusals import Reason
-from trimask_mobile.model.catalogue import Catalogue
-
-__all__ = ["DiskError", "Problem", "cause_words", "causes_words", "explain"]
+from trimask_core.basics.refusals import Reason
+from trimask_mobile.model.words import Catalogue, catalogue
 
 
 class DiskError(TrimaskError):
@@ -77,3 +78,26 @@ def causes_words(causes: Iterable[tuple[str, str]], names: Mapping[str, str], wo
         words.say("cause.line", name=names.get(role, role), why=cause_words(code, words))
         for role, code in causes
     )
+
+
+class Stuck:
+    """What the problem's page needs of a guide, before there is one. `again` is told to try once more."""
+
+    def __init__(self, error: OSError | TrimaskError, language: str, again: Callable[[], None]) -> None:
+        kind = "stuck" if isinstance(error, OSError) else "stuck_key"
+        where = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+        self.problem = Problem(kind, where, again=True)
+        self.words: Catalogue = catalogue(language)
+        self.again = again
+        self.screen, self.mode, self.scale = "problem", "stuck", 1.0
+        self.participation = None
+
+    def back(self) -> bool:
+        """There is nowhere to go: the app may close."""
+        return False
+
+    def open_settings(self) -> None:
+        """Type size and language are in the folder that cannot be read."""
+
+    def touched(self) -> None:
+        """Nobody waits for that."""

@@ -11,10 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from trimask_core.errors import TrimaskError
+from trimask_core.basics.errors import TrimaskError
 from trimask_mobile.model.problem import DiskError
-
-__all__ = ["Runner", "Workers"]
 
 T = TypeVar("T")
 Post = Callable[[Callable[[], None]], None]

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from trimask_client import Queue
-from trimask_core.errors import TrimaskError
-from trimask_mobile.model.respondents import send_sessions
-from trimask_mobile.phone.keystore import AndroidKeyStore
-from trimask_mobile.phone.wrapped_key import wrapped_device_key
-
-__all__ = ["JOB", "cancel", "has_job", "main", "schedule", "send_what_waits"]
+from trimask_core.basics.errors import TrimaskError
+from trimask_mobile.kiosk.respondents import send_sessions
+from trimask_mobile.phone.keystore import AndroidKeyStore, wrapped_device_key
 
 JOB = 0x5E4D
 _CLASS = "org.trimask.survey.SendingJob"

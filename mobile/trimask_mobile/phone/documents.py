@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Documents"]
-
 _REQUEST, _OK = 0x5AFE, -1  # ours; Activity.RESULT_OK
 
 

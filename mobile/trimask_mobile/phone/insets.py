@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Edges", "bars_over_view", "covered", "dark_icons"]
-
 _INSETS_TYPE_API = 30  # android.view.WindowInsets.Type, android.view.WindowInsetsController
 _LIGHT_BARS = 0x8 | 0x10  # WindowInsetsController.APPEARANCE_LIGHT_STATUS_BARS | ..._LIGHT_NAVIGATION_BARS
 

@@ -12,8 +12,6 @@ from kivy.properties import DictProperty, NumericProperty
 
 from trimask_mobile.theme import COLOURS, SIZES, TOUCH_DP, rgba
 
-__all__ = ["Look", "load_kv", "look"]
-
 
 class Look(EventDispatcher):
     """What changes while the app runs are properties, so that kv rules follow; colours stay."""

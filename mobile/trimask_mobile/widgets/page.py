@@ -1,20 +1,28 @@
-"""What every screen is: a header, a column that scrolls, a footer with what to do next."""
+"""What every screen is: a header, a column that scrolls, a footer with what to do next.
+
+The app by keyboard alone: Tab and Shift-Tab, Enter and space, arrows, Escape (which is Android's back).
+
+Kivy's own focus behaviour asks for a keyboard with every focus, which on a phone would raise the soft keyboard for a
+button. Here only fields do that; the rest is a list, in the order things stand on the page.
+
+A respondent's choice: whether their receipt stays on the interviewer's device until they fetch it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kivy.clock import Clock
+from kivy.core.window import Window
 from kivy.metrics import dp
 from kivy.properties import BooleanProperty, NumericProperty, ObjectProperty, StringProperty
+from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.screenmanager import Screen
 from kivy.uix.widget import Widget
 
 from trimask_mobile.widgets.basics import Column, Focusable, Footer
 from trimask_mobile.widgets.look import load_kv
-
-__all__ = ["Page"]
 
 
 class Page(Screen):
@@ -137,6 +145,73 @@ class Page(Screen):
             if widget.focused and not widget.takes_text:
                 widget.focused = False
         return bool(super().on_touch_down(touch))
+
+
+TAB, ENTERS, SPACE, ESCAPE = 9, (13, 271), 32, 27
+ARROWS = {273: -1, 276: -1, 274: 1, 275: 1}
+
+
+class Keys:
+    """Bound after the window's own keyboard, so it is asked first, whatever field is being typed in."""
+
+    def __init__(self, page: Callable[[], Page | None], back: Callable[[], bool]) -> None:
+        self._page, self._back = page, back
+        Window.bind(on_key_down=self._down)
+
+    def unbind(self) -> None:
+        """Listen no longer."""
+        Window.unbind(on_key_down=self._down)
+
+    def _down(
+        self, _: object, key: int, __: int = 0, ___: str | None = None, modifiers: Any = (), *____: object
+    ) -> bool:
+        page = self._page()
+        if page is None:
+            return False
+        if key == ESCAPE:
+            return self._back()
+        if key == TAB:
+            page.focus_next(-1 if "shift" in modifiers else 1)
+            return True
+        at: Focusable | None = page.focused
+        if key in ENTERS:
+            if at is None or at.takes_text:
+                page.enter()
+            else:
+                at.activate()
+            return True
+        if at is None or at.takes_text:
+            if at is None and key in ARROWS:
+                page.scroll_by(ARROWS[key])
+                return True
+            return False
+        if key == SPACE:
+            at.activate()
+            return True
+        if key in ARROWS:
+            if not at.arrow(ARROWS[key]):
+                page.focus_next(ARROWS[key])
+            page.show_focused()
+            return True
+        return False
+
+
+class KeepRow(BoxLayout):
+    """A tick, and what it means."""
+
+    kept = BooleanProperty(False)
+    text = StringProperty("")
+    guide = ObjectProperty(None)
+
+
+def offer_to_keep(box: BoxLayout, guide: object, *, offered: bool, kept: bool, text: str) -> None:
+    """The choice in a box of its own, or an empty box where there is none to make."""
+    if offered != bool(box.children):
+        box.clear_widgets()
+        if offered:
+            box.add_widget(KeepRow(guide=guide))
+    for row in box.children:
+        row.kept, row.text = kept, text
 
 
 load_kv(__file__)

@@ -10,12 +10,10 @@ from kivy.properties import ListProperty, StringProperty
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.widget import Widget
 
-from trimask_mobile.model.catalogue import Catalogue
-from trimask_mobile.model.story import Story
+from trimask_mobile.model.study_page_text import Story
+from trimask_mobile.model.words import Catalogue
 from trimask_mobile.theme import rgba
 from trimask_mobile.widgets.look import load_kv
-
-__all__ = ["SplitPicture"]
 
 # Heights of bars, from 0 to 1. The parts are drawn so that they look like nothing; they are a picture, not data.
 YOURS = [0.3, 0.75, 0.5, 0.95, 0.4, 0.65]

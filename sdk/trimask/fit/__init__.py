@@ -30,33 +30,27 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from trimask.fit.beyond import ALIASES, cox, glm, poisson, quantile, refuse
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
 from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
-from trimask.fit.crosstab import CrosstabResults, crosstab
+from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
 from trimask.fit.description import DescribeResults, describe
-from trimask.fit.diagnostics import Diagnostics, rows_for_error
-from trimask.fit.effects import ChiSquare
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
-from trimask.fit.group_means import MeansResults, means
+from trimask.fit.group_means import MeansResults, means, weighted
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.hypothesis import FTest, TTest
-from trimask.fit.logistic import LogitResults, logit
-from trimask.fit.mediation import MediationResults, mediation
-from trimask.fit.ols_results import OLSResults
-from trimask.fit.ordinary import naive_ols, ols, ols_from_rows
+from trimask.fit.least_squares import Diagnostics, rows_for_error
+from trimask.fit.logistic import LinearProbabilityResults, LogitResults, linear_probability, logit
+from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows
 from trimask.fit.prediction import PredictionResults
-from trimask.fit.probability import LinearProbabilityResults, linear_probability
-from trimask.fit.rates import RateResults, rates
+from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
 from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.sparse import SparseResults, elastic_net, lasso
-from trimask.fit.survival_table import SurvivalResults, survival
-from trimask.fit.two_stage import TSLSResults, tsls
-from trimask.fit.weighting import weighted
+from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
+from trimask.fit.unavailable_models import ALIASES, cox, glm, poisson, quantile, refuse
 
 __all__ = [
     "BootstrapResults",

@@ -2,7 +2,8 @@
 
 Statement. Let M be the moments as estimated, made positive semidefinite. A draw is moments of rows drawn anew from a normal
 population with them (a Wishart matrix about their mean, or none without `sampling`), with noise of the release's own law on
-top (`trimask_theory.noise_law`). The function of each draw varies about its value at M as the estimate does about the truth,
+top (`trimask_theory.moments.noise_law`). The function of each draw varies about its value at M as the estimate does
+about the truth,
 products, ratios and squares of noise included. The interval is the basic one, 2 f(M) - upper quantile to
 2 f(M) - lower quantile, which corrects bias.
 
@@ -19,16 +20,15 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import NoiseExceedsSignal, ParameterError, TrimaskError
+from trimask.fit.noise import moments_of
 from trimask.fit.report import Block, Facts, Report, figures, places_for
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix, Moments
-from trimask_core.schema import ONES
-from trimask_theory.noise_law import positive_part
+from trimask.moments.moments import Moments
+from trimask_core.study.derived import ONES
+from trimask_theory.moments.noise_law import Matrix, positive_part
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["BootstrapResults", "bootstrap"]
 
 _FEWEST = 0.8
 

@@ -11,8 +11,6 @@ from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import Block, Facts, Report, places_for
 from trimask.fit.results import LinearResults
 
-__all__ = ["STARS", "ColumnsOfFits", "summary_col"]
-
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """p-values below which a coefficient gets its stars."""
 

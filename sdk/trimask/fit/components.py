@@ -30,18 +30,14 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import Covariance, covariance_of, select
-from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
-from trimask.fit.critical_value import critical_value
-from trimask.fit.noise import outer
+from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.noise import critical_value, moments_of, outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix
+from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["CLEAR_GAP", "PCAResults", "pca"]
 
 CLEAR_GAP = 5.0
 """Standard errors between eigenvalues from which errors hold (measured)."""

@@ -1,10 +1,10 @@
 """Means, deviations and shares of columns, with intervals: the first table of a paper.
 
 Statement. In scaled units a mean is m = G_1j / G_11. Where a dataset was read, G_11 is the number of people, and what
-noise had made of it has already helped the other entries (`trimask.constrained`). Its privacy variance is that of the
+noise had made of it has already helped the other entries (`trimask.moments.identities`). Its privacy variance is that of the
 gradient e_1 (e_j - m e_1)^T / G_11 under the law of the noise, its sampling variance v/n, whatever the rows' law (v the
 variance). The variance is S_jj of `trimask.fit.covariance`, with the privacy part given there; its sampling part is
-from fourth moments where the column's square is declared (`trimask.fit.fourth`), (1 - 2 p)^2 p (1 - p)/n for a
+from fourth moments where the column's square is declared (`trimask.fit.covariance`), (1 - 2 p)^2 p (1 - p)/n for a
 yes-or-no column, whose fourth moment its mean determines, and else 2 v^2/(n-1), for normal rows. Intervals of variances
 and deviations are made on the scale of logarithms, which holds better at few rows.
 
@@ -25,20 +25,17 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, ParameterError
-from trimask.fit.covariance import Covariance, covariance_of, select
-from trimask.fit.coverage import doubt, warn_of
-from trimask.fit.critical_value import critical_value
-from trimask.fit.groups import plain_name
-from trimask.fit.noise import outer
+from trimask.fit.covariance import Covariance, covariance_of, doubt, select, warn_of
+from trimask.fit.design import plain_name
+from trimask.fit.noise import critical_value, moments_of, outer
 from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix, Moments
-from trimask_core.schema import ONES, Column
+from trimask.moments.moments import Moments
+from trimask_core.study.derived import ONES, Column
+from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["DescribeResults", "describe"]
 
 _HEAD = ["estimate", "std err", "sampling", "privacy"]
 _TABLES = ("means", "variances", "deviations", "shares")

@@ -25,16 +25,14 @@ from scipy.optimize import minimize
 
 from trimask.errors import ParameterError
 from trimask.fit.components import CLEAR_GAP
-from trimask.fit.covariance import covariance_of, select
-from trimask.fit.coverage import NORMAL_ROWS, doubt, rows_notes, warn_of
+from trimask.fit.covariance import NORMAL_ROWS, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.noise import moments_of
 from trimask.fit.report import Block, Facts, Report, of_data
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix
+from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["FactorResults", "factor_loadings"]
 
 LEAST_SPECIFIC = 0.005
 _STEP = 1e-5
@@ -149,12 +147,12 @@ def factor_loadings(
     Examples
     --------
     >>> import numpy as np, pandas as pd, trimask
-    >>> from trimask_core.schema import Attribute, Schema
+    >>> from trimask_core.study.schema import Attribute, Schema
     >>> rng = np.random.default_rng(1)
     >>> skill = rng.standard_normal((2000, 1))
     >>> marks = pd.DataFrame(skill + rng.standard_normal((2000, 4)), columns=list("abcd")).clip(-9, 9)
     >>> schema = Schema(tuple(Attribute(name, "continuous", -9, 9) for name in "abcd"))
-    >>> found = trimask.fit.factor_loadings(trimask.moments.row_moments(marks, schema), 1)
+    >>> found = trimask.fit.factor_loadings(trimask.moments.moments.row_moments(marks, schema), 1)
     >>> found.loadings["F1"].round(1).tolist()  # 0.7 is the square root of a half
     [0.7, 0.7, 0.7, 0.7]
     """

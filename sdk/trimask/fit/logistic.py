@@ -9,29 +9,130 @@ depends on three things at once in another way, or on the shape of a number with
 no interval shows. docs/researchers.md has simulations.
 
 Approximate in every part; no interval here is proved.
+
+Yes-or-no responses from second moments: the linear probability model.
+
+Least squares of a 0/1 response: coefficients are differences in probability. Nothing is approximated but the straight
+line; fitted probabilities may leave [0, 1].
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
-from trimask.fit.beyond import refuse
-from trimask.fit.design import INTERCEPT, Design
-from trimask.fit.groups import unit
+from trimask.fit.design import INTERCEPT, Design, build, unit
+from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.noise import outer, outers
-from trimask.fit.probability import binary_design
-from trimask.fit.report import noise_notes
+from trimask.fit.noise import moments_of, outer
+from trimask.fit.ols_results import OLSResults
+from trimask.fit.report import noise_notes, of_data
 from trimask.fit.results import LinearResults
-from trimask.moments import Matrix, Moments, answers_of
-from trimask_core.schema import ONES
+from trimask.fit.unavailable_models import refuse
+from trimask.moments.moments import Moments, answers_of
+from trimask_core.study.derived import ONES
+from trimask_core.study.schema import Schema
+from trimask_theory.mechanisms.noisy_regression import outers
+from trimask_theory.moments.noise_law import Matrix
 
-__all__ = ["LogitResults", "logit", "step_noise"]
+if TYPE_CHECKING:
+    from trimask.fit.noise import Source
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearProbabilityResults(OLSResults):
+    """A least-squares fit of a yes-or-no response: coefficients are differences in probability.
+
+    It has all that `OLSResults` has.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.linear_probability(data, "smoker ~ age").title
+    'Linear probability model in a release, noise corrected'
+    """
+
+    @property
+    def title(self) -> str:
+        """What was fitted."""
+        return f"Linear probability model {of_data(self.sigma)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How to read it."""
+        return (
+            *(note for note in super().notes if "omoscedastic" not in note),
+            "Coefficients are differences in probability; fitted values may leave 0 to 1.",
+            "Errors take one variance for everybody; a yes-or-no answer has p (1 - p), which fit.crosstab uses for groups.",
+        )
+
+
+def linear_probability(dataset: Source, formula: str) -> LinearProbabilityResults:
+    """Least squares of a yes-or-no response: differences in probability, noise corrected.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        Its response is a yes-or-no attribute or a level.
+
+    Returns
+    -------
+    LinearProbabilityResults
+        Everything that `ols` has.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.linear_probability(data, "smoker ~ age")
+    >>> fit.params["age"] < 0  # the old smoke less
+    np.True_
+    """
+    moments = moments_of(dataset)
+    design = binary_design(moments.schema, formula)
+    estimate = solve(moments, design)
+    return LinearProbabilityResults(
+        **_described(moments, design, formula),
+        coefficients=estimate.params,
+        cov_sampling=estimate.cov_sampling,
+        cov_privacy=estimate.cov_privacy,
+        estimate=estimate,
+        noise_falls_with_rows=moments.noise_falls_with_rows,
+    )
+
+
+def binary_design(schema: Schema, formula: str) -> Design:
+    """The design of a formula whose response is yes or no; `FormulaError` otherwise."""
+    design = build(parse(formula, schema), schema)
+    binary = [item.name for item in schema.attributes if item.kind == "binary"]
+    levels = [column.name for column in schema.columns if column.level is not None]
+    if design.response not in binary + levels:
+        raise FormulaError(
+            f"{formula.strip()!r}: {design.response} is not yes or no; fit.ols is for it"
+            + (f". Yes-or-no columns: {', '.join(binary + levels)}" if binary + levels else "")
+        )
+    return design
+
+
+def _described(moments: Moments, design: Design, formula: str) -> dict[str, Any]:
+    return {
+        "formula": formula.strip(),
+        "response": design.response,
+        "unit": design.unit,
+        "basis": "release",
+        "label": moments.label,
+        "nobs": moments.rows,
+        "sigma": moments.sigma,
+        "names": design.names,
+    }
+
 
 _STEPS = 50
 
@@ -137,7 +238,7 @@ def step_noise(moments: Moments, design: Design) -> tuple[float, Matrix]:
 
     The step's slopes are b_j / w and its intercept log(p / (1 - p)) + (b_0 - p) / w, with b the linear probability model and
     w = p (1 - p). The covariance is that of its gradients in the moments, p's noise included, grown where those of the
-    linear fit are (`trimask_theory.noisy_regression`).
+    linear fit are (`trimask_theory.mechanisms.noisy_regression`).
     """
     estimate, n, one = solve(moments, design), moments.rows, unit(moments.schema, ONES)
     # In original units: the response is 0 or 1, and its share the mean.

@@ -1,4 +1,14 @@
-"""What a least-squares fit returns: its coefficients, tests, predictions and diagnostics."""
+"""What a least-squares fit returns: its coefficients, tests, predictions and diagnostics.
+
+Standardised coefficients: b_j times the deviation of the regressor over that of the response.
+
+Statement. With variances S_jj and S_yy from the corrected moments, beta_j = b_j sqrt(S_jj / S_yy), and
+    dbeta_j = sqrt(S_jj / S_yy) (db_j + b_j / 2 (dS_jj / S_jj - dS_yy / S_yy)).
+The noise variance is that of the whole gradient, grown where that of b_j is. The sampling part takes the deviations as
+known, as is usual. Asymptotic.
+
+Ordinary least squares on a release, on several releases of one study, or on raw rows.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +21,51 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import ParameterError
-from trimask.fit.critical_value import critical_value
-from trimask.fit.design import INTERCEPT
+from trimask.fit.covariance import covariance_of
+from trimask.fit.design import INTERCEPT, build
+from trimask.fit.formula import parse
 from trimask.fit.hypothesis import FTest, joint
-from trimask.fit.least_squares import Estimate
+from trimask.fit.least_squares import Estimate, solve
+from trimask.fit.noise import CLEAR_SIGNAL, critical_value, moments_of
 from trimask.fit.prediction import PredictionResults, regressor_rows
 from trimask.fit.report import Facts, noise_notes, of_data
-from trimask.fit.results import HOMOSCEDASTIC, LinearResults
-from trimask.fit.signal import CLEAR_SIGNAL
-from trimask.fit.standardized import standardized
-from trimask.moments import Matrix
-from trimask_theory.noisy_regression import Combination
+from trimask.fit.results import HOMOSCEDASTIC, Basis, LinearResults
+from trimask.moments.moments import Moments, row_moments
+from trimask_core.study.derived import ONES
+from trimask_core.study.schema import Schema
+from trimask_theory.mechanisms.noisy_regression import Combination, outers
+from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.diagnostics import Diagnostics
+    from trimask.fit.least_squares import Diagnostics
+    from trimask.fit.noise import Source
+    from trimask_core.study.definition import Study
 
-__all__ = ["OLSResults"]
+
+def standardized(moments: Moments, estimate: Estimate) -> pd.DataFrame:
+    """estimate, std err, sampling and privacy of every slope, in deviations."""
+    design, working = estimate.design, estimate.working
+    at = [j for j, name in enumerate(design.columns) if name != ONES]
+    names = [design.columns[j] for j in at]
+    spread = covariance_of(moments, [*names, design.response])
+    deviations = spread.deviations()
+    half = {column.name: column.half_range for column in moments.columns}
+    scaled = deviations * [half[name] for name in (*names, design.response)]
+    factor = scaled[:-1] / scaled[-1]
+    b = estimate.params[at]
+    sampling = factor**2 * np.diag(estimate.cov_sampling)[at]
+    privacy = np.zeros(len(at))
+    if not moments.exact:
+        sides = (working.T @ working.inverse @ design.to_original[at].T).T
+        squares = outers(spread.W.T, spread.W.T) / spread.degrees / np.diag(spread.S)[:, None, None]
+        gradients = outers(sides, working.theta) + (b / 2)[:, None, None] * (squares[:-1] - squares[-1])
+        first = np.diag(design.to_original @ working.first @ design.to_original.T)[at]
+        grown = np.ones(len(at))
+        np.divide(np.diag(estimate.cov_privacy)[at], first, out=grown, where=first > 0)
+        privacy = factor**2 * moments.law.variance(gradients) * np.maximum(grown, 1.0)
+    parts = np.column_stack([factor * b, np.sqrt(sampling + privacy), np.sqrt(sampling), np.sqrt(privacy)])
+    index = pd.Index([design.names[j] for j in at])
+    return pd.DataFrame(parts, index=index, columns=pd.Index(["estimate", "std err", "sampling", "privacy"]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,7 +202,7 @@ class OLSResults(LinearResults):
         """Intervals, lower in column 0 and upper in column 1.
 
         Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
-        them (`trimask_theory.noisy_regression`).
+        them (`trimask_theory.mechanisms.noisy_regression`).
 
         Parameters
         ----------
@@ -185,7 +224,7 @@ class OLSResults(LinearResults):
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
-        from trimask.fit.diagnostics import diagnose
+        from trimask.fit.least_squares import diagnose
 
         return diagnose(self)
 
@@ -239,3 +278,118 @@ class OLSResults(LinearResults):
             "fvalue": None if math.isnan(self.fvalue) else self.fvalue,
             "signal": None if math.isinf(self.signal) else self.signal,
         }
+
+
+def ols(dataset: Source, formula: str) -> OLSResults:
+    """Least squares with the noise removed from the moments, and noise-aware standard errors.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        `params`, `bse` (and its parts `bse_sampling`, `bse_privacy`), `conf_int()`, `t_test`, `f_test`, `predict`,
+        `summary()`.
+
+    Raises
+    ------
+    FormulaError
+        A name that is not a column, or something to declare in the study; the message has the lines.
+    CollinearColumns
+        Columns that add up to one another.
+    NoiseExceedsSignal
+        The noise leaves no number that would mean anything; `.rows_needed`, `.epsilon_needed`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt + smoker + C(activity)")
+    >>> fit.params[["age", "salt"]].round(1).to_dict()  # the people were made with 0.6 and 1.5
+    {'age': 0.6, 'salt': 1.7}
+    >>> print(fit.f_test("C(activity)"))  # doctest: +ELLIPSIS
+    F(2, 1,994) = ..., p = ...   [C(activity)[medium] = 0, C(activity)[high] = 0]
+    """
+    return _fit(moments_of(dataset), formula, "release")
+
+
+def naive_ols(dataset: Source, formula: str) -> OLSResults:
+    """The fit of somebody who takes the release for the data. Biased, mostly towards zero; for comparison only.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        With `basis` "naive"; its errors and intervals are wrong on purpose.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> trimask.fit.naive_ols(data, "systolic ~ age").basis
+    'naive'
+    """
+    moments = moments_of(dataset)
+    return _fit(moments.ignoring_noise(), formula, "naive", moments.sigma)
+
+
+def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
+    """The exact fit on raw answers, in the parametrisation of `ols`.
+
+    Parameters
+    ----------
+    rows : DataFrame, or mappings
+        People whose answers may be seen: a column an attribute, in original units.
+    study : Study or Schema
+        Whose columns they are; a study's people are weighted as it says.
+    formula : str
+        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+
+    Returns
+    -------
+    OLSResults
+        With `basis` "rows" and no privacy part in its errors.
+
+    Examples
+    --------
+    >>> import pandas as pd, trimask
+    >>> from trimask_core.study.schema import Attribute, Schema
+    >>> schema = Schema((Attribute("x", "continuous", 0, 5), Attribute("y", "continuous", 0, 9)))
+    >>> people = pd.DataFrame({"x": [1, 2, 3, 4], "y": [3, 5, 7, 9]})
+    >>> trimask.fit.ols_from_rows(people, schema, "y ~ x").params.round(6).tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(study, Schema):
+        return _fit(row_moments(rows, study), formula, "rows")
+    return _fit(row_moments(rows, study.schema, weight=study.weight), formula, "rows")
+
+
+def _fit(moments: Moments, formula: str, basis: Basis, sigma: float | None = None) -> OLSResults:
+    design = build(parse(formula, moments.schema), moments.schema)
+    estimate = solve(moments, design)
+    return OLSResults(
+        formula=formula.strip(),
+        response=design.response,
+        unit=design.unit,
+        basis=basis,
+        label=moments.label,
+        nobs=moments.rows,
+        sigma=moments.sigma if sigma is None else sigma,
+        names=design.names,
+        coefficients=estimate.params,
+        cov_sampling=estimate.cov_sampling,
+        cov_privacy=estimate.cov_privacy,
+        estimate=estimate,
+        noise_falls_with_rows=moments.noise_falls_with_rows,
+    )

@@ -1,7 +1,8 @@
 """What a fit predicts for people described in original units, with errors.
 
 Statement. For a row x of regressors x^T beta is a combination of coefficients, with a standard error of its own
-(`trimask_theory.noisy_regression`): that is the error of the mean. One more person's answer has the residual variance
+(`trimask_theory.mechanisms.noisy_regression`): that is the error of the mean. One more person's answer has the
+residual variance
 beside it, from the corrected moments; where the noise hides that, there is no interval for a person.
 """
 
@@ -15,13 +16,12 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import ParameterError
-from trimask.fit.critical_value import critical_value
 from trimask.fit.design import Design
+from trimask.fit.noise import critical_value
 from trimask.fit.report import Block, Facts, Report, figures, places_for
-from trimask.moments import Matrix
-from trimask_core.schema import ONES, Schema
-
-__all__ = ["PredictionResults", "regressor_rows"]
+from trimask_core.study.derived import ONES
+from trimask_core.study.schema import Schema
+from trimask_theory.moments.noise_law import Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)

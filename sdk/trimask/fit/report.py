@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Block", "Report", "figures", "noise_notes", "of_data", "places_for"]
-
 Facts = Sequence[tuple[str, str]]
 
 

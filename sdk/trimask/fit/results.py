@@ -12,13 +12,11 @@ import pandas as pd
 from scipy import stats
 
 from trimask.errors import BeyondSecondMoments
-from trimask.fit.critical_value import critical_value
 from trimask.fit.hypothesis import FTest, Hypothesis, TTest, constraints, joint
+from trimask.fit.noise import critical_value
 from trimask.fit.report import Block, Facts, Report, figures, places_for
-from trimask.moments import Matrix
-from trimask_theory.noisy_regression import Combination
-
-__all__ = ["HOMOSCEDASTIC", "ROBUST", "Basis", "LinearResults"]
+from trimask_theory.mechanisms.noisy_regression import Combination
+from trimask_theory.moments.noise_law import Matrix
 
 Basis = Literal["release", "naive", "rows"]
 HOMOSCEDASTIC = (

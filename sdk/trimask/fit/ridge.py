@@ -4,9 +4,10 @@ Statement. In scaled units (every column in [-1, 1] by its declared bounds) the 
     RSS / n + penalty * (sum of squared slopes),
 the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise
 covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
-(`trimask_theory.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K times
+(`trimask_theory.moments.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G
+T K times
 the residual variance, for independent homoscedastic errors; where the products of all columns of the model are
-declared it is from fourth moments (`trimask.fit.fourth`), a sandwich that assumes neither and counts that the penalised
+declared it is from fourth moments (`trimask.fit.covariance`), a sandwich that assumes neither and counts that the penalised
 target moves with the rows.
 
 A penalty can be chosen from the release itself, at no cost in privacy. *gcv*: the residual sum of a noisy fit falls short
@@ -35,22 +36,19 @@ import pandas as pd
 from scipy import linalg
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import covariance_of
-from trimask.fit.coverage import doubt, warn_of
+from trimask.fit.covariance import covariance_of, doubt, fourth_moments, warn_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
-from trimask.fit.fourth import fourth_moments
-from trimask.fit.noise import gram_covariance, outer, outers
+from trimask.fit.noise import check_signal, gram_covariance, moments_of, outer
 from trimask.fit.report import Facts, noise_notes, of_data
 from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults
-from trimask.fit.signal import check_signal
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix, Moments
+from trimask.moments.moments import Moments
+from trimask_theory.mechanisms.noisy_regression import outers
+from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["RidgeResults", "ridge"]
 
 Choice = Literal["gcv", "adassp"]
 _GRID = (0.0, *np.geomspace(1e-6, 10.0, 57))

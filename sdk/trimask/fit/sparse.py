@@ -31,17 +31,15 @@ from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import Covariance, covariance_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
-from trimask.fit.noise import gram_covariance, outers
+from trimask.fit.noise import gram_covariance, moments_of
 from trimask.fit.report import Block, Facts, Report, of_data, places_for
-from trimask.fit.source import moments_of
-from trimask.moments import Matrix
-from trimask_core.schema import ONES
-from trimask_theory.noise_law import positive_part
+from trimask_core.study.derived import ONES
+from trimask_theory.mechanisms.noisy_regression import outers
+from trimask_theory.moments.noise_law import Matrix, positive_part
 
 if TYPE_CHECKING:
-    from trimask.fit.source import Source
+    from trimask.fit.noise import Source
 
-__all__ = ["SparseResults", "elastic_net", "lasso"]
 
 Choice = Literal["bic"]
 _STEPS = 100_000

@@ -9,9 +9,6 @@ trimask.plot.precision(epsilon=1, delta=1e-6, attributes=6)    # before a study:
 
 from __future__ import annotations
 
-from trimask.plot._forest import coefficients
-from trimask.plot._intervals import histogram, survival
-from trimask.plot._precision import precision
-from trimask.plot._scree import scree
+from trimask.plot._figures import coefficients, histogram, precision, scree, survival
 
 __all__ = ["coefficients", "histogram", "precision", "scree", "survival"]

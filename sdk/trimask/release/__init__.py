@@ -20,8 +20,7 @@ from trimask.release.answer import Answer
 from trimask.release.asking import gram, ols, pca, sum  # noqa: A004 - release.sum is what it is
 from trimask.release.budget import BudgetEntry, BudgetStatus, budget
 from trimask.release.fits import PrivateComponents, PrivateFit
-from trimask.release.papers import PaperMechanism
-from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.results import PaperMechanism, PrivateGram, PrivateProjection, PrivateSum
 
 __all__ = [
     "Answer",

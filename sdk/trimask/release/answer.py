@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trimask.data.catalogue import Shown
 from trimask.errors import VerificationError
-from trimask.shown import Shown
-from trimask_core.guarantee import Guarantee
-from trimask_core.identity import verify
-from trimask_core.study import Study
+from trimask_core.crypto.identity import verify
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee
 from trimask_proto.v1 import release_pb2
-
-__all__ = ["Answer"]
 
 _FORMAT = "trimask-answer/1"
 

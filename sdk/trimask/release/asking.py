@@ -1,26 +1,94 @@
-"""Asking a collector: one function a question, each paid once (`trimask.release.sending`)."""
+"""Asking a collector: one function a question, each paid once (`trimask.release.asking`).
+
+One question to a collector, paid once.
+
+A request carries a random id. If the reply is lost, the same id sent again brings the same answer at no further cost:
+that is done here a few times, and after that the error says which id to ask again with.
+
+ReleaseService over a connection that is open already.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from trimask.errors import ParameterError
+from trimask.data.catalogue import study_key
+from trimask.errors import ConnectionFailed, ParameterError
 from trimask.release.answer import Answer
 from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
 from trimask.release.results import PrivateGram, PrivateSum
-from trimask.release.sending import Price, ask_collector
 from trimask.release.source import AskedColumns, columns_for, formula_of
-from trimask_core.schema import ONES
-from trimask_core.study import Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import ONES
 from trimask_proto.v1 import release_pb2
+from trimask_proto.v1.release_pb2_grpc import ReleaseServiceStub
 
 if TYPE_CHECKING:
-    from trimask.connection import Connection
+    from trimask.data.connection import Connection
     from trimask.release.gathered import Gathered
-    from trimask_theory.moments_question import QuestionKind
+    from trimask_theory.moments.moments_question import QuestionKind
 
-__all__ = ["gram", "ols", "pca", "sum"]
+
+def release_stub(connection: Connection) -> tuple[ReleaseServiceStub, float]:
+    """The stub and the connection's timeout in seconds."""
+    return ReleaseServiceStub(connection._channel), connection._timeout
+
+
+Price: TypeAlias = tuple[float | None, float | None, float | None]
+"""epsilon, delta and mu."""
+_TRIES = 3
+
+
+def _request_id(given: bytes | str | None) -> bytes:
+    if given is None:
+        return os.urandom(16)
+    try:
+        key = bytes.fromhex(given) if isinstance(given, str) else bytes(given)
+    except ValueError:
+        key = b""
+    if len(key) != 16:
+        raise ParameterError("request_id", "32 hexadecimal digits, or 16 bytes", given)
+    return key
+
+
+def ask_collector(
+    connection: Connection,
+    study_id: str | bytes,
+    price: Price,
+    request_id: bytes | str | None,
+    **mechanism: Any,
+) -> tuple[Study, Answer]:
+    """Send one question at a price of epsilon and delta, or mu; the study, and the answer, checked."""
+    epsilon, delta, mu = price
+    request = release_pb2.AskReleaseRequest(
+        study_id=study_key(study_id), request_id=_request_id(request_id), **mechanism
+    )
+    if mu is not None and epsilon is None and delta is None:
+        request.gaussian.mu = mu
+    elif mu is None and epsilon is not None and delta is not None:
+        request.approximate.epsilon, request.approximate.delta = epsilon, delta
+        request.approximate.SetInParent()
+    else:
+        raise ParameterError("price", "epsilon and delta, or mu")
+    study = connection.study(study_id)
+    stub, timeout = release_stub(connection)
+    for left in reversed(range(_TRIES)):
+        try:
+            with plain_errors(connection.target):
+                response = stub.AskRelease(request, timeout=timeout)
+        except ConnectionFailed as error:
+            if left:
+                continue
+            raise ConnectionFailed(
+                f"{error}. If the collector had answered it is paid for: ask again with "
+                f"request_id={request.request_id.hex()!r}, which costs nothing more"
+            ) from None
+        else:
+            return study, Answer.read(study, request, response)
+    raise AssertionError  # the loop returns or raises
 
 
 def sum(  # noqa: A001 - release.sum

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from trimask.catalogue import study_key
-from trimask.release.stub import release_stub
-from trimask.shown import Shown
-from trimask_client.grpc_status import plain_errors
+from trimask.data.catalogue import Shown, study_key
+from trimask.release.asking import release_stub
+from trimask_client.grpc_channel import plain_errors
 from trimask_proto.v1 import release_pb2
 
 if TYPE_CHECKING:
-    from trimask.connection import Connection
+    from trimask.data.connection import Connection
 
-__all__ = ["BudgetEntry", "BudgetStatus", "Purses", "budget"]
 
 State = Literal["unspecified", "collecting", "answering", "closed"]
 _STATES: tuple[State, ...] = ("unspecified", "collecting", "answering", "closed")

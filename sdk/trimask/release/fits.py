@@ -13,15 +13,14 @@ from trimask.fit.components import PCAResults
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import Block, Facts, Report, places_for
 from trimask.release.results import PrivateGram
-from trimask_core.guarantee import Guarantee
-from trimask_core.schema import ONES
+from trimask_core.study.derived import ONES
+from trimask_core.study.guarantee import Guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from trimask.release.answer import Answer
 
-__all__ = ["PrivateComponents", "PrivateFit", "centred_components", "gram_fit"]
 
 _NOTHING = "the noise is larger than what these columns carry: no coefficients"
 

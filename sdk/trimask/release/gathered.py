@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimask.deliveries import Asked, summed_deliveries
+from trimask.data.deliveries import Asked, summed_deliveries
 from trimask.errors import VerificationError
-from trimask.identities import layout_identities
+from trimask.moments.identities import layout_identities
 from trimask.release.answer import Answer
 from trimask.release.results import PrivateGram, PrivateSum
 from trimask.release.source import AskedColumns, ObservedGram, natural_map
-from trimask_core.errors import TrimaskError
-from trimask_core.moments.release import asked_hash
-from trimask_core.study import Study
-from trimask_theory.moments_question import MomentsQuestion, QuestionKind
-from trimask_theory.noise_law import EntriesLaw
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.moments.totals import asked_hash
+from trimask_core.study.definition import Study
+from trimask_theory.moments.moments_question import MomentsQuestion, QuestionKind
+from trimask_theory.moments.noise_law import EntriesLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["Gathered", "read_gathered"]
 
 
 @dataclass(frozen=True, eq=False)

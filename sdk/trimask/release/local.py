@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trimask.errors import ParameterError
-from trimask.release import local_gram
+from trimask.release import local_rows
 from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
-from trimask.release.local_papers import Sketch, sketched_fit
 from trimask.release.local_rows import (
     NEIGHBOURS,
+    Sketch,
     normals_of,
     on_public_steps,
     one_of,
@@ -29,20 +29,27 @@ from trimask.release.local_rows import (
     positive,
     private_sum,
     rows_of,
+    sketched_fit,
     stated,
     wide,
 )
-from trimask.release.papers import FIT_METHODS, warn_of_projection
-from trimask.release.results import PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.results import (
+    FIT_METHODS,
+    PrivateGram,
+    PrivateProjection,
+    PrivateSum,
+    warn_of_projection,
+)
 from trimask.release.source import columns_for, formula_of
-from trimask_core.guarantee import Guarantee, Neighbours
-from trimask_core.schema import ONES, Attribute, Schema
-from trimask_theory import pca as pca_theory
-from trimask_theory import projection as projection_theory
-from trimask_theory import record, vector_sum
+from trimask_core.study.derived import ONES
+from trimask_core.study.guarantee import Guarantee, Neighbours
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.mechanisms import pca as pca_theory
+from trimask_theory.mechanisms import projection as projection_theory
+from trimask_theory.mechanisms import record, vector_sum
 
 if TYPE_CHECKING:
-    from trimask_theory.normal_source import NormalSource
+    from trimask_theory.gaussian.normal_source import NormalSource
 
 __all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 
@@ -187,7 +194,7 @@ def gram(
             *([ONES] if intercept else []),
             *(columns or [c.name for c in schema.columns if c.name != ONES]),
         ]
-        return local_gram.of_answers(data, schema, asked, (epsilon, delta, mu), normals)
+        return local_rows.of_answers(data, schema, asked, (epsilon, delta, mu), normals)
     if row_norm is None:
         raise ParameterError("row_norm", "given, or a schema: it is what the noise is calibrated to")
     every, names = rows_of(data)
@@ -195,7 +202,7 @@ def gram(
     taken = every[:, [place_of(names, name) for name in chosen if name != ONES]]
     rows, _ = rows_of(taken, row_norm)
     named = [name for name in chosen if name != ONES]
-    return local_gram.of_rows(rows, named, row_norm, intercept, (epsilon, delta, mu), normals)
+    return local_rows.of_rows(rows, named, row_norm, intercept, (epsilon, delta, mu), normals)
 
 
 def ols(
@@ -345,7 +352,7 @@ def pca(
 def _pure_components(
     data: Any, components: int, epsilon: float, row_norm: float | None, neighbours: str, normals: NormalSource
 ) -> PrivateComponents:
-    """The exponential mechanism at the beta that costs epsilon for any data (`trimask_theory.pca.pure_epsilon`).
+    """The exponential mechanism at the beta that costs epsilon for any data (`trimask_theory.mechanisms.pca.pure_epsilon`).
 
     exp((epsilon / (2 R^2)) tr V^T D^T D V) changes by a factor e^epsilon at most when a row is replaced: no gap is needed,
     and a refusal for lack of one would reveal something about the data.

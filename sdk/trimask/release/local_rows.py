@@ -1,38 +1,35 @@
-"""Rows that somebody holds, checked against the bound that was promised, and the prices and guarantees of the papers."""
+"""Rows that somebody holds, checked against the bound that was promised, and the prices and guarantees of the papers.
+
+A noisy Gram matrix of rows that somebody holds, as a source of fits.
+
+M_LS and M_ALS on rows that somebody holds, as their paper states them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimask.errors import ParameterError
-from trimask.release.results import PrivateSum
-from trimask_core.guarantee import Guarantee
-from trimask_core.randomness import SystemRandom
-from trimask_core.rows.normal import SecureNormals
-from trimask_theory import grid_gaussian, record, vector_sum
-from trimask_theory.calibration import Calibration
-
-if TYPE_CHECKING:
-    from trimask_theory.normal_source import NormalSource
-
-__all__ = [
-    "NEIGHBOURS",
-    "normals_of",
-    "on_public_steps",
-    "one_of",
-    "one_step_price",
-    "place_of",
-    "positive",
-    "private_sum",
-    "rows_of",
-    "stated",
-    "wide",
-]
+from trimask.moments.identities import schema_identities
+from trimask.moments.moments import row_moments
+from trimask.release.fits import PrivateFit
+from trimask.release.results import PrivateGram, PrivateSum, warn_of_sketch
+from trimask.release.source import AskedColumns, ObservedGram, gram_law
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.rows.rotation import SecureNormals
+from trimask_core.study.guarantee import Guarantee
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.checks import Calibration
+from trimask_theory.gaussian import grid_gaussian
+from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.mechanisms import least_squares, noisy_gram, record, vector_sum
+from trimask_theory.moments.noise_law import EntriesLaw
 
 Array = NDArray[np.float64]
 NEIGHBOURS = ("record", "add-remove")
@@ -117,3 +114,100 @@ def private_sum(found: vector_sum.SumRelease, names: list[str], rows: int) -> Pr
         rows,
         found.guarantee,
     )
+
+
+Price = tuple[float | None, float | None, float | None]
+
+
+def of_answers(
+    data: Any, schema: Schema, columns: Sequence[str], price: Price, normals: NormalSource
+) -> PrivateGram:
+    """Of raw answers, a DataFrame or mappings, within the bounds that the schema declares."""
+    asked = AskedColumns.of(schema, columns)
+    exact = row_moments(data, schema)
+    names = [column.name for column in schema.columns]
+    at = [names.index(name) for name in asked.names]
+    found = _calibrated(price, asked.schema.row_norm)
+    noisy = noisy_gram.release(exact.gram[np.ix_(at, at)], found.sigma, asked.schema.row_norm, normals)
+    observed = ObservedGram(
+        asked.schema, noisy, gram_law(found.sigma, len(at)), schema_identities(schema, False, asked.names),
+        asked.from_scaled(schema.columns), exact.rows, found.sigma, found.guarantee,
+    )  # fmt: skip
+    return PrivateGram(observed.moments("private Gram matrix of raw answers"), found.guarantee)
+
+
+def of_rows(
+    rows: Array, names: Sequence[str], row_norm: float, intercept: bool, price: Price, normals: NormalSource
+) -> PrivateGram:
+    """Of rows of numbers of norm at most `row_norm`, without the intercept's 1, which is added."""
+    schema = Schema(
+        tuple(Attribute(name, "continuous", -row_norm, row_norm) for name in names), ones=intercept
+    )
+    whole = np.column_stack([np.ones((len(rows), int(intercept))), rows])
+    norm = math.hypot(row_norm, 1.0) if intercept else row_norm
+    found = _calibrated(price, norm)
+    noisy = noisy_gram.release(whole.T @ whole, found.sigma, norm, normals)
+    # The schema's scaled columns are these over row_norm.
+    scale = np.array([1.0] * intercept + [row_norm] * len(names))
+    law = EntriesLaw(gram_law(found.sigma, len(scale)).variances / np.outer(scale, scale) ** 2)
+    observed = ObservedGram(
+        schema, noisy / np.outer(scale, scale), law, schema_identities(schema), np.eye(len(scale)), len(rows),
+        found.sigma, found.guarantee,
+    )  # fmt: skip
+    return PrivateGram(observed.moments("private Gram matrix of rows"), found.guarantee)
+
+
+def _calibrated(price: Price, norm: float) -> Calibration:
+    epsilon, delta, mu = price
+    if mu is not None and epsilon is None and delta is None:
+        return noisy_gram.calibrate_mu(mu, norm)
+    if mu is None and epsilon is not None and delta is not None:
+        return noisy_gram.calibrate(epsilon, delta, norm)
+    raise ParameterError("price", "epsilon and delta, or mu")
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The settings of the paper: `reduced_dim` is its r, ten times the columns if None."""
+
+    method: str
+    reduced_dim: int | None
+    calibration: str
+    neighbours: str
+    leverage: float | None
+    residual: float | None
+
+
+def sketched_fit(
+    rows: NDArray[np.float64],
+    names: Sequence[str],
+    norm: float,
+    formula: str,
+    price: tuple[float, float],
+    sketch: Sketch,
+    normals: NormalSource,
+) -> PrivateFit:
+    """Coefficients of the last column on the others, of rows of norm at most `norm`; warned of."""
+    import pandas as pd
+
+    r = 10 * rows.shape[1] if sketch.reduced_dim is None else sketch.reduced_dim
+    d = rows.shape[1] - 1
+    warn_of_sketch(sketch.method, r, len(rows))
+    paid, word = one_step_price(*price, sketch.neighbours), sketch.method.removeprefix("M_")
+    if sketch.leverage is None and sketch.residual is None:
+        found = least_squares.calibrate(*paid, r, d, norm, sketch.calibration, word)
+    elif sketch.leverage is None or sketch.residual is None:
+        raise ParameterError("leverage and residual", "given together")
+    else:
+        found = least_squares.relative_calibrate(
+            *paid, r, d, sketch.leverage, sketch.residual, norm, sketch.calibration, word
+        )
+    if word == "LS":
+        solution = least_squares.release(rows.T @ rows, r, found.sigma, normals)
+    else:
+        solution = least_squares.sketch(rows, r, found.sigma, normals)
+    # |e| (B'B)^{-1/2}/sqrt(r) is at least this in every direction: |e| >= sigma, and rows are at most `norm` long.
+    least = found.sigma / math.sqrt(r * (len(rows) * norm**2 + found.sigma**2))
+    guarantee = stated(found, norm, *price, sketch.neighbours)
+    params = pd.Series(on_public_steps(solution, least), index=list(names), dtype=float)
+    return PrivateFit(formula, sketch.method, params, "given", found.sigma, guarantee)

@@ -1,7 +1,17 @@
-"""What private releases give back, whether a collector or the holder of the rows made them. Each prints itself."""
+"""What private releases give back, whether a collector or the holder of the rows made them. Each prints itself.
+
+The papers' own mechanisms for least squares and projections, and the word that goes with each: their error.
+
+M_LS and M_ALS (Lu, Magdon-Ismail, Wei, Zikas) answer with a draw that has the spread of a fit on r sketched rows: with
+residual e and B the regressors, |e| (B^T B)^(-1/2) / sqrt(r) in every direction, where sampling n people has
+|e| (B^T B)^(-1/2) / sqrt(n). So the error is at least sqrt(n / r) sampling standard errors, at any epsilon; the shrinkage by
+their sigma, which grows with r, comes on top. A noisy Gram matrix has neither.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,17 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimask.fit.report import Block, Facts, Report, figures, places_for
-from trimask.moments import Moments, original_map
-from trimask_core.guarantee import Guarantee
-from trimask_core.schema import ONES
-from trimask_theory.noisy_regression import outers
+from trimask.moments.moments import Moments, original_map
+from trimask_core.study.derived import ONES
+from trimask_core.study.guarantee import Guarantee
+from trimask_theory.mechanisms.noisy_regression import outers
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from trimask.release.answer import Answer
-
-__all__ = ["PrivateGram", "PrivateProjection", "PrivateSum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,3 +178,32 @@ class PrivateGram(Report):
 
     def __repr__(self) -> str:
         return f"<PrivateGram of {len(self.moments.columns)} columns over {self.rows:,} rows>"
+
+
+FIT_METHODS = ("noisy_gram", "M_LS", "M_ALS")
+
+
+class PaperMechanism(UserWarning):
+    """A mechanism kept as a paper states it, where another has less error at the same price."""
+
+
+def warn_of_sketch(method: str, reduced_dim: int, rows: int | None = None) -> None:
+    """Say what M_LS or M_ALS at `reduced_dim` costs in accuracy; `rows` where they are known."""
+    times = f"sqrt(rows / {reduced_dim})" if rows is None else f"{math.sqrt(rows / reduced_dim):.2g}"
+    warnings.warn(
+        f"{method} is kept as its paper states it: its error is at least {times} sampling standard errors in every "
+        'coefficient, at any epsilon, and it has no standard errors. method="noisy_gram", the default, has both',
+        PaperMechanism,
+        stacklevel=4,
+    )
+
+
+def warn_of_projection(reduced_dim: int) -> None:
+    """Say what a projection is worth."""
+    warnings.warn(
+        f"a random projection (M_RP) is kept as its paper states it: second moments taken from {reduced_dim} projected "
+        f"rows have a relative error of about {math.sqrt(2 / reduced_dim):.0%} beside the noise. release.gram has the "
+        "noise alone, with standard errors",
+        PaperMechanism,
+        stacklevel=4,
+    )

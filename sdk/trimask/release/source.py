@@ -13,18 +13,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from trimask.constrained import ConstrainedLaw
 from trimask.errors import ParameterError
 from trimask.fit.design import build
 from trimask.fit.formula import Formula, nearest, parse
-from trimask.identities import Identities
-from trimask.moments import Moments
-from trimask_core.guarantee import Guarantee
-from trimask_core.protection import Protection
-from trimask_core.schema import ONES, Attribute, Column, Derived, Schema
-from trimask_theory.noise_law import EntriesLaw, MappedLaw, Matrix
-
-__all__ = ["AskedColumns", "ObservedGram", "columns_for", "formula_of", "gram_law", "natural_map"]
+from trimask.moments.identities import ConstrainedLaw, Identities
+from trimask.moments.moments import Moments
+from trimask_core.study.derived import ONES, Column, Derived
+from trimask_core.study.guarantee import Guarantee, Protection
+from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.moments.noise_law import EntriesLaw, MappedLaw, Matrix
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ def columns_for(formula: str, schema: Schema) -> tuple[Formula, list[str]]:
 
 
 def gram_law(sigma: float, size: int) -> EntriesLaw:
-    """Noise of deviation `sigma` on the diagonal and sigma/sqrt(2) off it (`trimask_theory.noisy_gram`)."""
+    """Noise of deviation `sigma` on the diagonal and sigma/sqrt(2) off it (`trimask_theory.mechanisms.noisy_gram`)."""
     V = np.full((size, size), sigma**2 / 2)
     np.fill_diagonal(V, sigma**2)
     return EntriesLaw(V)
@@ -189,7 +186,7 @@ class ObservedGram:
     guarantee: Guarantee
 
     def pooled(self, others: Sequence[object]) -> NoReturn:  # noqa: ARG002  the protocol's
-        """Never asked for: `trimask.moments.pool` refuses private answers."""
+        """Never asked for: `trimask.moments.moments.pool` refuses private answers."""
         raise AssertionError
 
     def uncorrected(self) -> Matrix:

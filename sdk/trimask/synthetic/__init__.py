@@ -11,8 +11,7 @@ model's.
 
 from __future__ import annotations
 
-from trimask.synthetic.report import UtilityReport
-from trimask.synthetic.result import Synthetic
+from trimask.synthetic.result import Synthetic, UtilityReport
 from trimask.synthetic.synthesis import synthesize
 
 __all__ = ["Synthetic", "UtilityReport", "synthesize"]

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.citation import version
+from trimask.data.description import version
 from trimask.errors import ParameterError
-from trimask.fit.source import Source, moments_of
-from trimask.moments import Moments
-from trimask.synthetic.cells import Cells, cells_of, statistics
-from trimask.synthetic.model import fitted
-from trimask.synthetic.report import utility
-from trimask.synthetic.result import MARK, NOBODY, Synthetic
-from trimask_core.schema import ONES
+from trimask.fit.noise import Source, moments_of
+from trimask.moments.moments import Moments
+from trimask.synthetic.model import Cells, cells_of, fitted, statistics
+from trimask.synthetic.result import MARK, NOBODY, Synthetic, utility
+from trimask_core.study.derived import ONES
 
 if TYPE_CHECKING:
-    from trimask_core.schema import Attribute
+    from trimask_core.study.schema import Attribute
 
-__all__ = ["synthesize"]
 
 _ENOUGH = 20_000
 
@@ -43,7 +40,7 @@ def synthesize(
         How many records; by default as many as people (in effect, where they have weights), or so many times as many
         that there are 20,000: then rounding to whole records does not count beside the release's noise.
     bins : int
-        Intervals for a number without declared ones (`trimask.synthetic.cells` has the rule).
+        Intervals for a number without declared ones (`trimask.synthetic.model` has the rule).
     iterations : int
         The most steps of fitting the model.
     seed : int

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
-__all__ = ["register_in"]
-
 
 def register_in(commands: Subparsers) -> None:
     """Add both to the commands of `trimask study`."""
@@ -37,7 +35,7 @@ def run_budget(args: argparse.Namespace) -> int:
     import trimask
     from trimask import release
     from trimask_cli.study_file import read_signed
-    from trimask_core.study import Study
+    from trimask_core.study.definition import Study
 
     study: Study = read_signed(args.study).verify()
     party = study.collector
@@ -56,7 +54,7 @@ def run_end(args: argparse.Namespace) -> int:
 
     from trimask_cli import owner
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
+    from trimask_core.basics.errors import ConfigError
 
     study = read_signed(args.study).verify()
     if not args.yes:

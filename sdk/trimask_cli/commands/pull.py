@@ -8,8 +8,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
-__all__ = ["register"]
-
 
 def register(subparsers: Subparsers) -> None:
     """Add the command."""

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask.dataset import Dataset
-    from trimask_core.receipt import Receipt
-    from trimask_core.study import Study
+    from trimask.data.dataset import Dataset
+    from trimask_core.study.definition import Study
+    from trimask_core.submit.receipt import Receipt
 
-__all__ = ["NOT_COUNTED", "register"]
 
 NOT_COUNTED = 1
 """The exit status where the receipt is good and no dataset that was given counts it."""
@@ -48,7 +47,7 @@ def register(subparsers: Subparsers) -> None:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Verify, and say who signed when, and in which release the submission is."""
-    from trimask_core.receipt import Receipt
+    from trimask_core.submit.receipt import Receipt
 
     receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
     datasets = _datasets(args.dataset, receipt)
@@ -74,7 +73,7 @@ def _datasets(folders: Sequence[Path], receipt: Receipt) -> list[Dataset]:
     """The datasets, verified; each must be of the receipt's study."""
     if not folders:
         return []
-    from trimask.dataset import Dataset
+    from trimask.data.dataset import Dataset
 
     opened = {
         dataset.id: dataset
@@ -86,7 +85,7 @@ def _datasets(folders: Sequence[Path], receipt: Receipt) -> list[Dataset]:
 def _study(path: Path | None, datasets: Sequence[Dataset]) -> Study:
     """The study from its file, or else from a dataset's manifest: either way every party has signed it."""
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
+    from trimask_core.basics.errors import ConfigError
 
     if path is not None:
         return read_signed(path).verify()
@@ -96,7 +95,7 @@ def _study(path: Path | None, datasets: Sequence[Dataset]) -> Study:
 
 
 def _standings(receipt: Receipt, datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
-    from trimask_core.errors import VerificationError
+    from trimask_core.basics.errors import VerificationError
 
     found = [
         {"dataset": item.id, "release": item.manifest.release, "standing": item.standing(receipt)}

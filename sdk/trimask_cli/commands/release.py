@@ -11,9 +11,7 @@ from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
     from trimask.release.answer import Answer
-    from trimask_theory.moments_question import QuestionKind
-
-__all__ = ["register"]
+    from trimask_theory.moments.moments_question import QuestionKind
 
 
 def register(subparsers: Subparsers) -> None:
@@ -81,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
     import trimask
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
+    from trimask_core.basics.errors import ConfigError
 
     study = read_signed(args.study).verify()
     if args.out is not None and args.out.exists():
@@ -138,8 +136,8 @@ def verify(args: argparse.Namespace) -> int:
     from trimask.release.answer import Answer
     from trimask.release.gathered import read_gathered
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
-    from trimask_core.strict_json import read_json
+    from trimask_core.basics.encoding import read_json
+    from trimask_core.basics.errors import ConfigError
 
     study = read_signed(args.study).verify()
     try:

@@ -11,17 +11,15 @@ from trimask_cli.commands import (
     study_approvals,
     study_check,
     study_collusion,
-    study_course,
     study_from_csv,
     study_import,
     study_institutions,
     study_invitations,
+    study_lifecycle,
     study_tokens,
 )
 from trimask_terminal.options import Subparsers, add_json, print_json
-from trimask_terminal.outcome import made
-
-__all__ = ["register"]
+from trimask_terminal.running import made
 
 
 def register(subparsers: Subparsers) -> None:
@@ -97,7 +95,7 @@ def register(subparsers: Subparsers) -> None:
     add_json(status)
     status.set_defaults(run=run_status)
 
-    study_course.register_in(commands)
+    study_lifecycle.register_in(commands)
     study_check.register_in(commands)
     study_approvals.register_in(commands)
     study_invitations.register_in(commands)
@@ -121,14 +119,14 @@ def run_example(args: argparse.Namespace) -> int:
 def run_new(args: argparse.Namespace) -> int:
     """Make a study and say what to do next."""
     from trimask_cli import study_file
-    from trimask_core.clock import SystemClock
-    from trimask_core.errors import ConfigError, StudyError
-    from trimask_core.form_weaknesses import form_findings
-    from trimask_core.randomness import SystemRandom
-    from trimask_core.signed_study import SignedStudy
-    from trimask_core.study_weaknesses import weaknesses
+    from trimask_core.basics.clock import SystemClock
+    from trimask_core.basics.errors import ConfigError, StudyError
+    from trimask_core.basics.randomness import SystemRandom
+    from trimask_core.study.signed import SignedStudy
+    from trimask_core.study.weaknesses import form_findings, weaknesses
     from trimask_terminal.study_view import make_console, render
-    from trimask_theory.study_plan import create_study, load_definition
+    from trimask_theory.planning.study_definition import load_definition
+    from trimask_theory.planning.study_plan import create_study
 
     definition = load_definition(args.definition)
     parties = study_file.party_cards(args.keys, args.party)
@@ -180,19 +178,18 @@ def run_new(args: argparse.Namespace) -> int:
 
 def run_approve(args: argparse.Namespace) -> int:
     """Explain what is approved, ask for confirmation, and sign."""
-    from trimask_cli import signing, study_file
-    from trimask_core.clock import SystemClock
-    from trimask_terminal.approval import agreed_to
-    from trimask_terminal.study_view import make_console
-    from trimask_theory.study_plan import verify_guarantees
+    from trimask_cli import owner, study_file
+    from trimask_core.basics.clock import SystemClock
+    from trimask_terminal.study_view import agreed_to, make_console
+    from trimask_theory.planning.study_plan import verify_guarantees
 
     signed = study_file.read_signed(args.study)
-    role = signing.role_in(signed.study, args.keys)
+    role = owner.role_in(signed.study, args.keys)
     console = make_console()
     if not agreed_to(signed.study, role, console, recompute=verify_guarantees, sure=args.yes):
         console.print("Not approved; nothing was written.")
         return 1
-    signed = signed.with_approval(signing.sign(signed.study, args.keys, SystemClock().now_ms()))
+    signed = signed.with_approval(owner.sign(signed.study, args.keys, SystemClock().now_ms()))
     study_file.write_signed(args.study, signed, replace=True)
     made(study_id=signed.study.id.hex(), role=role, missing=list(signed.missing))
     missing = ", ".join(signed.missing)
@@ -225,7 +222,7 @@ def run_status(args: argparse.Namespace) -> int:
     if args.watch:
         import time
 
-        from trimask_cli.status_watch import watch
+        from trimask_cli.commands.study_lifecycle import watch
 
         watch(
             study,

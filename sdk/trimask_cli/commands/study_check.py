@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask_core.study import Study
-    from trimask_core.study_weaknesses import Finding
+    from trimask_core.study.definition import Study
+    from trimask_core.study.weaknesses import Finding
 
-__all__ = ["register_in"]
 
 _OK, _WEAK = 0, 1
 _STYLES = {"ok": "green", "weak": "yellow", "refused": "bold red"}
@@ -46,9 +45,8 @@ def register_in(commands: Subparsers) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Read, check, print."""
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
-    from trimask_core.form_weaknesses import form_findings
-    from trimask_core.study_weaknesses import findings
+    from trimask_core.basics.errors import ConfigError
+    from trimask_core.study.weaknesses import findings, form_findings
 
     if args.file.suffix.lower() == ".toml":
         study, found = _drafted(args), []
@@ -101,9 +99,9 @@ def _print(found: list[Finding]) -> None:
 
 def _claims(study: Study) -> Finding:
     """What an operator's machine recomputes before it signs."""
-    from trimask_core.errors import StudyError
-    from trimask_core.study_weaknesses import Finding, Weakness
-    from trimask_theory.study_plan import verify_guarantees
+    from trimask_core.basics.errors import StudyError
+    from trimask_core.study.weaknesses import Finding, Weakness
+    from trimask_theory.planning.study_plan import verify_guarantees
 
     try:
         verify_guarantees(study)
@@ -115,12 +113,13 @@ def _claims(study: Study) -> Finding:
 
 def _drafted(args: argparse.Namespace) -> Study:
     """The study a definition would make, with the parties given, or with as many as may be expected."""
-    from trimask.drafting import expected_parties
+    from trimask.simulation import expected_parties
     from trimask_cli.study_file import party_cards
-    from trimask_core.clock import SystemClock
-    from trimask_core.errors import ConfigError
-    from trimask_core.randomness import SystemRandom
-    from trimask_theory.study_plan import create_study, load_definition
+    from trimask_core.basics.clock import SystemClock
+    from trimask_core.basics.errors import ConfigError
+    from trimask_core.basics.randomness import SystemRandom
+    from trimask_theory.planning.study_definition import load_definition
+    from trimask_theory.planning.study_plan import create_study
 
     definition = load_definition(args.file)
     given = party_cards(args.keys, args.party)

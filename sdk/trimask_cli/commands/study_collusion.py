@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from trimask_core.collusion import AnyReport
     from trimask_core.rows.collusion import Topology
 
-__all__ = ["register_in"]
-
 
 def register_in(commands: Subparsers) -> None:
     """Add it to the commands of `trimask study`."""
@@ -40,13 +38,12 @@ def run_collusion(args: argparse.Namespace) -> int:
         print_json(report.to_dict())
         return 0
     from trimask_cli.study_file import read_signed
+    from trimask_core.explain.suite import words_of
     from trimask_core.rows.collusion import CollusionReport
-    from trimask_core.suite_words import words_of
-    from trimask_terminal.collusion_view import render
-    from trimask_terminal.study_view import make_console
+    from trimask_terminal.study_view import make_console, render_collusion
 
     console = make_console()
-    console.print(render(report))
+    console.print(render_collusion(report))
     if args.study is not None:
         study = read_signed(args.study).study
         console.print("\n".join(words_of(study).honest_people(study)), soft_wrap=True)
@@ -60,8 +57,8 @@ def _report(args: argparse.Namespace) -> AnyReport:
     from dataclasses import replace
 
     from trimask_cli.study_file import read_signed
+    from trimask_core.basics.errors import ConfigError
     from trimask_core.collusion import collusion_of
-    from trimask_core.errors import ConfigError
     from trimask_core.moments.collusion import MomentsCollusion
     from trimask_core.rows import collusion
 
@@ -83,7 +80,7 @@ def _report(args: argparse.Namespace) -> AnyReport:
 
 def _topology(args: argparse.Namespace) -> Topology:
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
+    from trimask_core.basics.errors import ConfigError
     from trimask_core.rows import collusion
 
     if args.study is None:

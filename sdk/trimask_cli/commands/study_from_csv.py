@@ -9,8 +9,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, output_file, print_json, write_new
 
-__all__ = ["register_in"]
-
 
 def register_in(commands: Subparsers) -> None:
     """Add the command to those of `trimask study`."""
@@ -35,8 +33,8 @@ def register_in(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draft, and say what was left out."""
     from trimask_cli.table.draft import draft_study
-    from trimask_cli.table.sheet import read_sheet
-    from trimask_theory.study_definition import load_definition
+    from trimask_cli.table.guess import read_sheet
+    from trimask_theory.planning.study_definition import load_definition
 
     sheet = read_sheet(args.table)
     draft = draft_study(sheet, args.suite)

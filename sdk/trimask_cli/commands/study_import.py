@@ -7,8 +7,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, write_new
 
-__all__ = ["register_in"]
-
 
 def register_in(commands: Subparsers) -> None:
     """Add it to the commands of `trimask study`."""
@@ -36,8 +34,7 @@ def register_in(commands: Subparsers) -> None:
 
 def run_import_xlsform(args: argparse.Namespace) -> int:
     """Import, and say what was lost and what to look at; 1 if nothing usable is left."""
-    from trimask_cli.xlsform.convert import convert
-    from trimask_cli.xlsform.definition_text import definition_text
+    from trimask_cli.xlsform.convert import convert, definition_text
     from trimask_cli.xlsform.workbook import read_workbook
 
     imported = convert(read_workbook(args.form))

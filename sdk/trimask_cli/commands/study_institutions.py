@@ -7,8 +7,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
-__all__ = ["register_in"]
-
 
 def register_in(commands: Subparsers) -> None:
     """Add the commands to those of `trimask study`."""
@@ -47,8 +45,8 @@ def register_in(commands: Subparsers) -> None:
 def run_sign(args: argparse.Namespace) -> int:
     """Make or extend, sign, write."""
     from trimask_cli.study_file import obtain_key
-    from trimask_core.institutions import Directory, Institution
-    from trimask_core.party_files import load_party
+    from trimask_core.study.party import load_party
+    from trimask_core.submit.institutions import Directory, Institution
 
     key = obtain_key(args.key)
     listed: dict[str, Institution] = {}
@@ -73,7 +71,7 @@ def run_sign(args: argparse.Namespace) -> int:
 def run_verify(args: argparse.Namespace) -> int:
     """0 if the signature holds and, with a study, every party is in it; 1 if one is not."""
     from trimask_cli.study_file import read_signed
-    from trimask_core.institutions import Directory, known_parties
+    from trimask_core.submit.institutions import Directory, known_parties
 
     book = Directory.from_json(args.directory.read_text(encoding="utf-8"))
     book.verify(None if args.keeper_key is None else bytes.fromhex(args.keeper_key))

@@ -6,10 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from trimask_cli.owner_options import add_owner_options, owner_folder
+from trimask_cli.owner import add_owner_options, owner_folder
 from trimask_terminal.options import Subparsers, duration_ms, print_json, shown_time
-
-__all__ = ["register_in"]
 
 
 def register_in(commands: Subparsers) -> None:
@@ -69,8 +67,8 @@ def run_invite(args: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from trimask_cli import invitations, study_file
-    from trimask_core.clock import SystemClock
-    from trimask_core.errors import ConfigError
+    from trimask_core.basics.clock import SystemClock
+    from trimask_core.basics.errors import ConfigError
 
     study = study_file.read_signed(args.study).study
     # What cannot be written is found out before anything is signed: an invitation is made once.
@@ -146,18 +144,18 @@ def run_invite(args: argparse.Namespace) -> int:
 
 def run_invitations(args: argparse.Namespace) -> int:
     """Ask every right provider; status 1 if one did not answer or they differ."""
-    from trimask_cli import reminding, study_file
-    from trimask_core.clock import SystemClock
-    from trimask_core.errors import ConfigError
+    from trimask_cli import invitations, study_file
+    from trimask_core.basics.clock import SystemClock
+    from trimask_core.basics.errors import ConfigError
 
     study = study_file.read_signed(args.study).study
     if args.unused is not None and args.made is None:
         raise ConfigError("--unused needs --made FILE, what `trimask study invite` wrote")
-    made = [] if args.made is None else [reminding.read_made(path, study.id) for path in args.made]
-    use = reminding.ask(study, owner_folder(args), with_keys=bool(made))
-    found = reminding.compare(made, use, SystemClock().now_ms())
+    made = [] if args.made is None else [invitations.read_made(path, study.id) for path in args.made]
+    use = invitations.ask(study, owner_folder(args), with_keys=bool(made))
+    found = invitations.compare(made, use, SystemClock().now_ms())
     if args.unused is not None:
-        reminding.write_unused(args.unused, found)
+        invitations.write_unused(args.unused, found)
     if args.json:
         print_json(found.to_dict() | {"study_id": study.id.hex()})
     else:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
-__all__ = ["register"]
-
 
 def register(subparsers: Subparsers) -> None:
     """Add the commands."""
@@ -88,8 +86,8 @@ def run_export(args: argparse.Namespace) -> int:
     """Write the site, or print what its server should send, or both."""
     from trimask_cli.site.hosting import headers_of, require_web, server_words, write_site
     from trimask_cli.study_file import read_signed
-    from trimask_core.errors import ConfigError
-    from trimask_core.invitation import Link
+    from trimask_core.basics.errors import ConfigError
+    from trimask_core.submit.invitation import Link
 
     if args.out is None and args.headers is None:
         raise ConfigError("give --out DIR, the site's root, or --headers nginx|caddy")
@@ -114,8 +112,7 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Compare; or print the page's own hash."""
-    from trimask_cli.site.checking import check_files, from_folder, from_host
-    from trimask_cli.site.hosting import require_web
+    from trimask_cli.site.hosting import check_files, from_folder, from_host, require_web
     from trimask_cli.site.page import page_hash
     from trimask_cli.study_file import read_signed
 
@@ -145,8 +142,8 @@ def run_check(args: argparse.Namespace) -> int:
 
 def run_serve(args: argparse.Namespace) -> int:
     """Serve until told to stop."""
-    from trimask_cli.site.serving import site_server
-    from trimask_core.signed_study import SignedStudy
+    from trimask_cli.site.hosting import site_server
+    from trimask_core.study.signed import SignedStudy
 
     with site_server(args.site, args.port) as server:
         origin = f"http://localhost:{server.server_port}"

@@ -6,10 +6,8 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, at_least_one
-
-__all__ = ["register"]
 
 
 def register(subparsers: Subparsers) -> None:
@@ -74,6 +72,6 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "the demo runs a study's nodes on this machine, and they are not installed: pip install 'trimask[demo]'"
         )
-    from trimask_cli.demo.stage import run_demo
+    from trimask_cli.demo.run_demo import run_demo
 
     return run_demo(args)

@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 
 from trimask import fit
-from trimask.drafting import drafted
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
-from trimask.moments import Matrix, Moments
-from trimask.observed import ObservedMoments, ObservedRows, entry_variances
-from trimask.weights import effective
-from trimask_core.errors import ConfigError
+from trimask.moments.moments import Moments, effective
+from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.simulation import drafted
+from trimask_core.basics.errors import ConfigError
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.schema import Schema
-from trimask_core.study import Study
-from trimask_theory.definition import StudyDefinition
-
-__all__ = ["Population", "Prediction", "people_needed", "predict"]
+from trimask_core.study.definition import Study
+from trimask_core.study.schema import Schema
+from trimask_theory.moments.noise_law import Matrix
+from trimask_theory.planning.definition import StudyDefinition
 
 _MOST_PEOPLE = 10**8
 

@@ -3,9 +3,12 @@
 Noise goes with row_norm^2 in the moments suite and with row_norm in the rows suite, and people's rows are far shorter than
 the longest the bounds allow, so clipping the few long ones buys more than anything else
 (docs/theory/verified-moments.md#ball-accuracy). Centres and scales of the moments suite are those of
-`trimask_theory.ball.recommend_ball`; then row_norm is chosen along the lengths of the people's rows by what the whole
+`trimask_theory.moments.ball.recommend_ball`; then row_norm is chosen along the lengths of the people's rows by what
+the whole
 machinery predicts (`predict`), the error relative to that of raw rows. The rows suite scales by the bounds, so it has
 row_norm alone. Nothing of the study's own answers may enter: these settings are public.
+
+Converts a definition to either suite.
 """
 
 from __future__ import annotations
@@ -18,14 +21,44 @@ from typing import Any
 import numpy as np
 
 from trimask_cli.own_plan.predict import Population, Prediction, predict
-from trimask_cli.own_plan.suites import with_attributes
-from trimask_core.errors import ImpossibleStudy, ParameterError
+from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.schema import Attribute
-from trimask_theory.ball import recommend_ball
-from trimask_theory.definition import StudyDefinition
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.settings import SuiteName
+from trimask_theory.moments.ball import recommend_ball
+from trimask_theory.planning.definition import CollectionPlan, StudyDefinition
 
-__all__ = ["Recommendation", "recommend"]
+
+def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
+    """The definition in a suite; settings that the suite does not have are left out.
+
+    A `row_norm` is left out too: it is measured from another centre there.
+    """
+    if definition.collection.suite == suite:
+        return definition
+    plan, privacy = definition.collection, definition.privacy
+    common = CollectionPlan(plan.release_rows, suite, admission=plan.admission, access=plan.access)
+    bare = replace(privacy, row_norm=None, method="sharp", honest_providers=None)
+    if suite == "moments":
+        return replace(definition, collection=common, privacy=replace(bare, protect="record"))
+    columns = len(definition.schema.columns)
+    block = min(plan.release_rows, max(128, 2 ** math.ceil(math.log2(2 * columns))))
+    schema = replace(
+        definition.schema, attributes=tuple(_without_grid(item) for item in definition.schema.attributes)
+    )
+    return replace(definition, collection=replace(common, block_rows=block), privacy=bare, schema=schema)
+
+
+def _without_grid(attribute: Attribute) -> Attribute:
+    return replace(attribute, step=None, centre=None, scale=None)
+
+
+def with_attributes(definition: StudyDefinition, changed: dict[str, Attribute]) -> StudyDefinition:
+    """With attributes replaced, by name."""
+    old = definition.schema
+    attributes = tuple(changed.get(item.name, item) for item in old.attributes)
+    return replace(definition, schema=Schema(attributes, old.derived, old.ones))
+
 
 _SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35)  # more would bias other questions too much
 

@@ -1,17 +1,31 @@
-"""A study's folder on a host, and the headers the host should send with it."""
+"""A study's folder on a host, and the headers the host should send with it.
+
+Whether a host serves the page that a study names, file for file: for the owner, for parties, for anybody.
+
+What this shows is what the host gave to this program, now. A host could give other files to others.
+
+A site on this machine, to try it, with the headers that `trimask web export --headers` prints: plain HTTP on loopback,
+which browsers take for safe.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import http.client
 import re
+import ssl
+from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from trimask_cli.site.page import INDEX, POLICY, SUMS, page_hash, sums_of
-from trimask_core.errors import ConfigError
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.web import Web, short_code
-
-__all__ = ["headers_of", "require_web", "server_words", "write_site"]
+from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError, VerificationError
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.study.web import Web, short_code
+from trimask_core.submit.invitation import Link
 
 STUDY = "study.json"
 _SCRIPTS = re.compile(r"script-src 'self' ('sha256-[^']+')")
@@ -86,3 +100,112 @@ def server_words(study: Study, files: dict[str, bytes], server: str) -> str:
     return "\n".join(
         [f"{study.web.hosts[0] if study.web else ''} {{", "  root * /srv/site", *lines, "  file_server", "}"]
     )
+
+
+Read = Callable[[str], bytes]
+_MOST_BYTES = 8 << 20
+_MOST_FILES = 2000
+
+
+def check_files(study: Study, read: Read) -> list[str]:
+    """The page's files, every one held against the study's hash; `VerificationError` for the first that differs."""
+    sums = read(SUMS)
+    if hashlib.sha256(sums).hexdigest() != require_web(study).page_sha256:
+        raise VerificationError(f"{SUMS} is not that of the page the study names")
+    listed = [line.partition("  ") for line in sums.decode().splitlines()]
+    for digest, _, path in listed:
+        if hashlib.sha256(read(path)).hexdigest() != digest:
+            raise VerificationError(f"{path} is another file than the page's")
+    served = SignedStudy.from_json(read(STUDY))
+    if served.study.id != study.id:
+        raise VerificationError(f"{STUDY} is another study")
+    served.verify()
+    return [path for _, _, path in listed][:_MOST_FILES]
+
+
+def from_folder(folder: Path) -> Read:
+    """Reads an exported folder."""
+
+    def read(path: str) -> bytes:
+        try:
+            return (folder / path).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{folder / path}: {error.strerror}") from None
+
+    return read
+
+
+def from_host(study: Study, host: str, roots: Path | None = None, timeout_seconds: float = 20.0) -> Read:
+    """Reads from one of the study's hosts, as a browser would."""
+    if host not in require_web(study).hosts:
+        raise ConfigError(f"{host}: the study names {', '.join(require_web(study).hosts)}")
+    place, base = urlsplit(host), urlsplit(Link(host, study.id).page).path
+    context = ssl.create_default_context(cafile=roots)
+
+    def read(path: str) -> bytes:
+        name = place.hostname or ""
+        connection = (
+            http.client.HTTPSConnection(name, place.port, timeout=timeout_seconds, context=context)
+            if place.scheme == "https"
+            else http.client.HTTPConnection(name, place.port, timeout=timeout_seconds)
+        )
+        try:
+            connection.request("GET", f"{base}/{path if path != 'index.html' else ''}")
+            answer = connection.getresponse()
+            body = answer.read(_MOST_BYTES + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionFailed(f"{host}: {error or type(error).__name__}") from None
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK or len(body) > _MOST_BYTES:
+            raise _not_there(host, path, answer.status)
+        return body
+
+    return read
+
+
+def _not_there(host: str, path: str, status: int) -> TrimaskError:
+    return VerificationError(f"{host} does not serve {path} (HTTP status {status})")
+
+
+_TYPES = {".js": "text/javascript", ".svg": "image/svg+xml", ".json": "application/json", "": "text/plain"}
+
+
+def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Bound and not yet serving. A folder without its last / is redirected, as other servers do."""
+    if not (folder / "s").is_dir():
+        raise ConfigError(f"{folder} has no s/; `trimask web export STUDY.json --out {folder}` writes it")
+    known: dict[str, dict[str, str]] = {}
+
+    def headers(path: str) -> dict[str, str]:
+        """Of the study whose folder a path leads into; of one exported while this runs, too."""
+        code = path.removeprefix("/s/").partition("/")[0]
+        place = folder / "s" / code
+        if code not in known and code.isalnum() and (place / INDEX).is_file():
+            study = SignedStudy.from_json((place / STUDY).read_text(encoding="utf-8")).study
+            known[code] = headers_of(study, {INDEX: (place / INDEX).read_bytes()})
+            known[code].pop("Strict-Transport-Security")  # which plain HTTP has no use for
+        return known.get(code, {})
+
+    class Handler(SimpleHTTPRequestHandler):
+        extensions_map = SimpleHTTPRequestHandler.extensions_map | _TYPES
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(folder))
+
+        def end_headers(self) -> None:
+            for name, value in headers(self.path).items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def list_directory(self, _: Any) -> None:
+            """Refuse: the list of studies is not public."""
+            self.send_error(404)
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing: who opened what is private."""
+
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from None

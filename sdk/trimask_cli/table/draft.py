@@ -6,13 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimask_cli.table.guess import Guess, LeftOut, guess
-from trimask_cli.table.sheet import Sheet
-from trimask_cli.toml_text import toml_line, toml_value
-from trimask_core.errors import ConfigError
-from trimask_core.study import SuiteName
-
-__all__ = ["Draft", "draft_study"]
+from trimask_cli.study_file import toml_line, toml_value
+from trimask_cli.table.guess import Guess, LeftOut, Sheet, guess
+from trimask_core.basics.errors import ConfigError
+from trimask_core.study.settings import SuiteName
 
 _HEAD = """# Drafted from {source} ({people:,} people). Edit it: nothing here is decided.
 # A study's definition is public. Bounds, levels, centres and what stands for missing answers were read off the file; where

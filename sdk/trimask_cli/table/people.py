@@ -11,15 +11,11 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimask_cli.table.guess import attribute_name
-from trimask_cli.table.sheet import MISSING, Sheet, read_sheet, slug
-from trimask_core.errors import AnswerError, SeveralProblems
-from trimask_core.form import Form
-from trimask_core.question import Question, Value
-from trimask_core.question_settings import NUMBERS
-from trimask_core.schema import Schema
-
-__all__ = ["Answers", "People", "read_people"]
+from trimask_cli.table.guess import MISSING, Sheet, attribute_name, read_sheet, slug
+from trimask_core.basics.errors import AnswerError, SeveralProblems
+from trimask_core.form.form import Form
+from trimask_core.form.question import NUMBERS, Question, Value
+from trimask_core.study.schema import Schema
 
 Answers = dict[str, object]
 _LISTED = 20

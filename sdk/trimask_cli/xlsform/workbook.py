@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimask_core.errors import ConfigError, StudyError
-from trimask_core.texts import check_language
-
-__all__ = ["Workbook", "read_workbook"]
+from trimask_core.basics.errors import ConfigError, StudyError
+from trimask_core.form.texts import check_language
 
 Row = dict[str, str]
 _SHEETS = ("survey", "choices", "settings")

@@ -6,16 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import Approval, SignedStudy
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import Approval, SignedStudy
 from trimask_core.suites import payloads_of
-from trimask_server.audit.log import AuditLog
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.store.studies import refuse_collected
-
-__all__ = ["DecisionWord", "Proposals", "StoredProposal", "erase_study", "refuse_collector", "refuse_size"]
 
 DecisionWord = Literal["waiting", "approved", "refused"]
 _MOST_WAITING = 200

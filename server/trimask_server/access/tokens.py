@@ -11,13 +11,11 @@ import binascii
 import hashlib
 from dataclasses import dataclass
 
-from trimask_core.errors import Refused
-from trimask_core.randomness import RandomSource
-from trimask_core.refusals import Reason
-from trimask_server.audit.log import AuditLog
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import RandomSource
+from trimask_core.basics.refusals import Reason
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["OWNER", "SCOPES", "Token", "TokenStore", "erase_study"]
 
 OWNER = "owner"  # signs in to the console, and can close the study there
 SCOPES = ("datasets", "releases", OWNER)

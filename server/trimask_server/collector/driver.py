@@ -2,29 +2,98 @@
 
 Everything the driver decides is in the ledger before it is sent to anybody, and every call it makes is idempotent; so after
 a crash, its own or another node's, it picks up the block where the ledger says it is.
+
+Nodes restored from backups: what the collector tells a right provider whose store is not the one it knew.
+
+A restored store may hold rows that were pooled and erased since the backup was made, and lack rows and plans that came
+since. Before anything new is planned the provider is sent every block again. It binds plans that are under way again,
+and erases pooled blocks again; with their plans it also uses up the ids of rows it does not have. All of these calls
+may be repeated. A block in progress with rows that the provider lost cannot be finished: it is erased
+everywhere and the owner is told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from trimask_core.closing import closing_of
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Party, Study
-from trimask_server.collector.batches import Batches
-from trimask_server.collector.catalogue import Catalogue
-from trimask_server.collector.intake import Intake
-from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger, write_note
-from trimask_server.collector.provider_status import ProviderStatus
-from trimask_server.collector.restores import Restores
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.party import Party
+from trimask_core.study.progress import closing_of
+from trimask_server.collector.batches import Batches, Intake
+from trimask_server.collector.ledger import IN_A_BLOCK, NOT_CLOSED, Block, Ledger, write_note
+from trimask_server.collector.provider_status import Described, ProviderStatus
+from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.right_calls import RightCalls
-from trimask_server.node.context import NodeContext
+from trimask_server.runtime.context import NodeContext
 from trimask_server.store.interface import Transaction
 
-__all__ = ["BatchDriver", "BatchWork", "Driver"]
+
+class Restores:
+    """One study's right providers and the stores they have."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        calls: RightCalls,
+        batches: Batches,
+        tell: Callable[[Party], Awaitable[None]],
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._calls = calls
+        self._batches = batches
+        self._tell_first = tell
+        self.known: dict[str, bytes] = {}
+        """The store of each right provider, by role, that has been told of every block."""
+
+    async def handle(self, described: Described) -> bool:
+        """Tell each right provider whose store was replaced; whether there was one."""
+        self.known = await self._ledger.generations(self._study.id)
+        told = False
+        for number, party in enumerate(self._study.right, 1):
+            role, answer = f"R{number}", described[f"R{number}"]
+            if answer is None or self.known.get(role) == answer.store_generation:
+                continue
+            if role in self.known:
+                self._node.log.warning(
+                    "study=%s: %s was restored from a backup and is told of every block again",
+                    self._study.id.hex()[:12], role,
+                )  # fmt: skip
+            await self._tell(party)
+            await self._ledger.set_generation(self._study.id, role, answer.store_generation)
+            self.known[role] = answer.store_generation
+            told = True
+        return told
+
+    async def _tell(self, party: Party) -> None:
+        study, calls = self._study, self._calls
+        await calls.register(party)
+        await self._tell_first(party)
+        # First: rows that were freed since the backup would stay bound there, and are perhaps in another block by now.
+        for block in await self._ledger.blocks(study.id, "cancelled", "released"):
+            await calls.cancel(party, block)
+        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK):
+            if block.state == "planned":
+                try:
+                    await calls.assign(party, block)
+                except Refused as error:
+                    if error.reason is not Reason.UNKNOWN_ROW:
+                        raise
+                    await self._batches.give_up(block)
+            else:
+                await calls.erase(party, block)
+        if self._node.studies.state(study.id) == "closed":
+            await calls.stop_intake(party, await self._ledger.close_order(study.id))
+            await calls.erase_study(party)
+
 
 _LONGEST_REST_SECONDS = 5.0
 _RESTED = (0, 0.0)

@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
-from trimask_server.audit.log import AuditLog
-from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.protocol.plans import split_ids
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = [
-    "IN_A_BLOCK",
-    "NOT_CLOSED",
-    "Block",
-    "BlockState",
-    "Ledger",
-    "erase_study",
-    "plan_block",
-    "write_note",
-]
 
 BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
 IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")

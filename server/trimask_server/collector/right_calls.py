@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimask_core.study import Party, Study
+from trimask_core.study.definition import Study
+from trimask_core.study.party import Party
 from trimask_proto.v1 import node_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Block
-from trimask_server.node.context import NodeContext
 from trimask_server.protocol.plans import plan_message, split_ids
-
-__all__ = ["Assigned", "Page", "RightCalls"]
+from trimask_server.runtime.context import NodeContext
 
 _PAGE = 8192
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_server.audit.log import AuditLog
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.signed import SignedStudy
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["ScheduledOpens", "erase_study"]
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,98 @@
-"""What the collector serves about studies: to devices and everybody, and to the study's owner."""
+"""What the collector serves about studies: to devices and everybody, and to the study's owner.
+
+From a study's owner to every operator and back: the collector forwards a proposal and gathers the decisions.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import grpc
 
-from trimask_core.closing import verify_abandon, verify_close
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_proto.v1 import node_pb2, study_pb2, study_pb2_grpc
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.party import Party
+from trimask_core.study.progress import verify_abandon, verify_close
+from trimask_core.study.signed import SignedStudy
+from trimask_proto.v1 import governance_pb2, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder, RefusalCount
+from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
-from trimask_server.access.governance import head_message
+from trimask_server.access.governance import DECISIONS, head_message
 from trimask_server.access.proposals import Proposals
-from trimask_server.collector.catalogue import Catalogue
 from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
-from trimask_server.collector.proposing import gather_approvals, send_proposal
 from trimask_server.collector.provider_status import ProviderStatus
+from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.study_leases import Drivers
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_suite
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context, require_suite
 
-__all__ = ["StudyOwnerServicer", "StudyServicer"]
+_SECONDS = 10.0
+Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
+
+
+async def send_proposal(
+    node: NodeContext, proposals: Proposals, signed: SignedStudy
+) -> list[study_pb2.PartyDecision]:
+    """Keep a study for this node's operator and send it to every other; which nodes could not be reached, and why."""
+    signed = signed.without_seed()
+    study = signed.study
+    node.require_collector_of(study)
+    await proposals.propose(signed, node.clock.now_ms())
+    request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
+
+    async def hand_over(stub: ProposalServiceStub) -> study_pb2.PartyDecision:
+        await node.peers.call(stub.ProposeStudy, request, _SECONDS)
+        return await _ask(node, stub, study)
+
+    return await _each(node, proposals, study, hand_over)
+
+
+async def gather_approvals(
+    node: NodeContext, proposals: Proposals, study_id: bytes
+) -> list[study_pb2.PartyDecision]:
+    """What every operator decided about a study that was proposed."""
+    found = await proposals.get(study_id)
+    if found is None:
+        raise Refused(
+            Reason.UNKNOWN_STUDY, "that study was not proposed here; `trimask study propose` does it"
+        )
+    study = found.signed.study
+    return await _each(node, proposals, study, lambda stub: _ask(node, stub, study))
+
+
+async def _ask(node: NodeContext, stub: ProposalServiceStub, study: Study) -> study_pb2.PartyDecision:
+    answer = await node.peers.call(
+        stub.GetDecision, governance_pb2.GetDecisionRequest(study_id=study.id), _SECONDS
+    )
+    return study_pb2.PartyDecision(decision=answer.decision, approval=answer.approval, reason=answer.reason)
+
+
+async def _each(
+    node: NodeContext, proposals: Proposals, study: Study, ask: Ask
+) -> list[study_pb2.PartyDecision]:
+    async def one(role: str, party: Party) -> study_pb2.PartyDecision:
+        if role == "collector":
+            own = await proposals.get(study.id)
+            decision = study_pb2.PartyDecision()
+            if own is not None:
+                decision = study_pb2.PartyDecision(
+                    decision=DECISIONS[own.decision], approval=own.approval.encode(), reason=own.reason
+                )
+        else:
+            try:
+                decision = await ask(ProposalServiceStub(node.peers.channel(party)))
+            except Refused as error:
+                decision = study_pb2.PartyDecision(reason=f"{error.reason}: {error}")
+        decision.role = role
+        return decision
+
+    return list(await asyncio.gather(*(one(role, party) for role, party in study.parties.items())))
+
 
 _PREFIX_BYTES = 4
 _STATES = {

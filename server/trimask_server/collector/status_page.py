@@ -16,19 +16,17 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from trimask_core.basics.errors import Refused
 from trimask_core.collusion import collusion_of
-from trimask_core.errors import Refused
-from trimask_core.guarantee import Guarantee, factor_words
-from trimask_core.moments.words import with_budget
-from trimask_core.study import Study
-from trimask_core.suite_words import words_of
-from trimask_core.waiting import waiting_of
+from trimask_core.explain.moments import with_budget
+from trimask_core.explain.suite import words_of
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee, factor_words
+from trimask_core.study.progress import waiting_of
 from trimask_proto.v1 import study_pb2
-from trimask_server.collector.catalogue import Catalogue
+from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.services import StudyServicer
-from trimask_server.node.context import NodeContext
-
-__all__ = ["StatusPages", "promise_words"]
+from trimask_server.runtime.context import NodeContext
 
 _FOLDER = Path(__file__).with_name("pages")
 _REFRESH_SECONDS = 15

@@ -11,17 +11,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
 from trimask_server.collector.driver import Driver
-from trimask_server.node.context import NodeContext
-from trimask_server.node.tasks import Spawn
-from trimask_server.store.fenced import FencedStore
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.host import Spawn
 from trimask_server.store.interface import Store, StoreError
-from trimask_server.store.jobs import Job, Jobs
-
-__all__ = ["Drivers"]
+from trimask_server.store.jobs import FencedStore, Job, Jobs
 
 _KIND = "drive"
 _LEASE_SECONDS = 15.0

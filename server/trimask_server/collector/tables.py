@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from trimask_server.access import proposals, tokens
-from trimask_server.collector import ledger, open_release, scheduled_opens
+from trimask_server.collector import ledger, publication, scheduled_opens
 from trimask_server.collector.console import records
 from trimask_server.store import data_keys, jobs
-from trimask_server.store.erasure import Erasers
-
-__all__ = ["ERASERS"]
+from trimask_server.store.interface import Erasers
 
 ERASERS = Erasers(
     (
@@ -20,5 +18,5 @@ ERASERS = Erasers(
         jobs.erase_study,
         data_keys.erase_study,
     ),
-    still_needed=(open_release.still_needed,),
+    still_needed=(publication.still_needed,),
 )

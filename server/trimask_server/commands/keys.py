@@ -7,8 +7,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers
 
-__all__ = ["register"]
-
 
 def register(subparsers: Subparsers) -> None:
     """Add the command."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trimask_server.commands import node_audit, node_doctor, node_keys, node_setup, node_store
+from trimask_server.commands import node_audit, node_doctor, node_setup, node_store
 from trimask_terminal.options import Subparsers, add_json, print_json, shown_time
-
-__all__ = ["register"]
 
 
 def register(subparsers: Subparsers) -> None:
@@ -57,7 +55,7 @@ def register(subparsers: Subparsers) -> None:
 
     node_audit.register(commands)
     node_store.register(commands)
-    node_keys.register(commands)
+    node_store.register_sealing_key(commands)
 
 
 def _config(parser: argparse.ArgumentParser) -> None:
@@ -121,9 +119,8 @@ def run_studies(args: argparse.Namespace) -> int:
 
     from trimask_core.collusion import collusion_of
     from trimask_server.commands.operator import Operator
-    from trimask_terminal import collusion_view
-    from trimask_terminal.approval import decision_word
-    from trimask_terminal.study_view import approval_words, make_console, render, summary
+    from trimask_terminal import study_view
+    from trimask_terminal.study_view import approval_words, decision_word, make_console, render, summary
 
     operator, console = Operator.of(args.config), make_console()
     if args.study is not None:
@@ -142,7 +139,7 @@ def run_studies(args: argparse.Namespace) -> int:
             return 0
         console.print(render(signed))
         console.print(Text())
-        console.print(collusion_view.render(collusion_of(signed.study)))
+        console.print(study_view.render_collusion(collusion_of(signed.study)))
         console.print(Text("\nIn plain words", style="bold"))
         for sentence in approval_words(signed.study, proposal.role):
             console.print(f"- {sentence}")
@@ -193,9 +190,8 @@ def run_studies(args: argparse.Namespace) -> int:
 def run_approve(args: argparse.Namespace) -> int:
     """Approve a study at the node."""
     from trimask_server.commands.operator import Operator
-    from trimask_terminal.approval import agreed_to
-    from trimask_terminal.study_view import make_console
-    from trimask_theory.study_plan import verify_guarantees
+    from trimask_terminal.study_view import agreed_to, make_console
+    from trimask_theory.planning.study_plan import verify_guarantees
 
     operator, console = Operator.of(args.config), make_console()
     proposal, signed = operator.show(args.study)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
-__all__ = ["register"]
-
 
 def register(commands: Subparsers) -> None:
     """Add both to the commands of `trimask node`."""
@@ -77,7 +75,7 @@ def register(commands: Subparsers) -> None:
 
 def run_init(args: argparse.Namespace) -> int:
     """Make what is missing, and say what comes next."""
-    from trimask_core.fingerprint import fingerprint
+    from trimask_core.study.party import fingerprint
     from trimask_server.local.own_node import OwnNode, make_own_node, own_card
 
     node = OwnNode(
@@ -118,7 +116,7 @@ def run_card(args: argparse.Namespace) -> int:
     """Print or write the card."""
     import json
 
-    from trimask_core.fingerprint import fingerprint
+    from trimask_core.study.party import fingerprint
     from trimask_server.local.own_node import own_card
     from trimask_server.settings.config import load_config
 

@@ -1,8 +1,12 @@
-"""`trimask node backup|restore|rotate-storage-key`: a node's store and the keys it is encrypted with."""
+"""`trimask node backup|restore|rotate-storage-key`: a node's store and the keys it is encrypted with.
+
+`trimask node rotate-sealing-key`: a new key for devices to seal to, with an overlap for those that hold the old one.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +14,6 @@ from trimask_terminal.options import Subparsers
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeConfig, NodeRole
-
-__all__ = ["register"]
 
 
 def register(subparsers: Subparsers) -> None:
@@ -90,8 +92,7 @@ def run_backup(args: argparse.Namespace) -> int:
 
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a backup."""
-    from trimask_server.store.backup import restore
-    from trimask_server.store.renewal import Kept
+    from trimask_server.store.backup import Kept, restore
 
     config, role = _load(args.config)
     restore(config, role, args.file, force=args.force, kept=Kept(args.keep_factors, args.ledger_kept))
@@ -112,7 +113,7 @@ def run_rotate(args: argparse.Namespace) -> int:
     """Rotate the master key."""
     import asyncio
 
-    from trimask_server.store.master_key_rotation import rotate_storage_key
+    from trimask_server.store.data_keys import rotate_storage_key
     from trimask_server.store.master_keys import KeyRing
 
     config, role = _load(args.config)
@@ -121,4 +122,71 @@ def run_rotate(args: argparse.Namespace) -> int:
     print(f"Wrapped under the fresh master key {done.key_id}: {done.rewrapped} data keys.")
     if args.destroy_retired:
         print(f"Older master keys destroyed: {done.destroyed}.")
+    return 0
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def register_sealing_key(commands: Subparsers) -> None:
+    """Add what is about keys to the commands of `trimask node`."""
+    rotate = commands.add_parser(
+        "rotate-sealing-key",
+        help="make a right provider's next sealing key",
+        description="Make a new sealing key. It is pending at first, so that every process of the node has it before a "
+        "device does, then devices that ask seal to it; the old one is still accepted for --overlap after that. "
+        "A device that stays offline longer loses what it sealed, so let the overlap exceed that.",
+    )
+    rotate.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
+    rotate.add_argument(
+        "--overlap",
+        type=parse_span,
+        default="30d",
+        metavar="TIME",
+        help="how long the old key stays valid (30d)",
+    )
+    rotate.add_argument(
+        "--pending", type=parse_span, default="10m", metavar="TIME", help="until the new key is used (10m)"
+    )
+    rotate.set_defaults(run=run_rotate_sealing_key)
+
+
+def parse_span(text: str) -> int:
+    """Milliseconds from "30d", "12h", "10m" or "45s"."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError("give a number and a unit, such as 30d, 12h, 10m or 45s")
+    return int(match[1]) * _UNITS[match[2]] * 1000
+
+
+def run_rotate_sealing_key(args: argparse.Namespace) -> int:
+    """Write the ring and the node's card; a running node reloads both by itself."""
+    import json
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from trimask_core.basics.clock import SystemClock
+    from trimask_core.study.party import load_party
+    from trimask_server.right.sealing_keys import load_ring, rotate, save_ring
+    from trimask_server.settings.config import load_config
+
+    folder = load_config(args.config, "right").keys
+    now = SystemClock().now_ms()
+    ring = rotate(load_ring(folder), now, args.pending, args.overlap)
+    save_ring(folder, ring)
+    newest = ring.keys[0]
+    card = folder / "node.json"
+    if card.exists():  # studies made from now on pin the new key
+        fresh = card.with_suffix(".json.new")
+        party = replace(load_party(card), sealing=newest.key.public)
+        fresh.write_text(json.dumps(party.to_dict(), indent=1) + "\n", encoding="utf-8")
+        fresh.replace(card)
+
+    def day(milliseconds: int) -> str:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+    print(f"New key {newest.key.public.hex()[:16]}, in use from {day(newest.activate_ms)}.")
+    for item in ring.keys[1:]:
+        print(f"Old key {item.key.public.hex()[:16]} is taken until {day(item.expire_ms or 0)}.")
+    print("A running node reloads this by itself (at once on SIGHUP). Back the key folder up again.")
     return 0

@@ -9,19 +9,15 @@ from pathlib import Path
 
 from cryptography import x509
 
-from trimask_client.grpc_channel import open_channel
-from trimask_client.grpc_status import plain_errors
-from trimask_core.errors import ConfigError, ConnectionFailed
-from trimask_core.identity import SigningKey
-from trimask_core.party_files import read_secret
-from trimask_core.signed_study import SignedStudy
+from trimask_client.grpc_channel import open_channel, plain_errors
+from trimask_core.basics.errors import ConfigError, ConnectionFailed
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.party import read_secret
+from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import governance_pb2 as pb
 from trimask_proto.v1.governance_pb2_grpc import OperatorServiceStub
-from trimask_server.audit.chain import AuditEntry, AuditHead
-from trimask_server.audit.log import HEAD_FILE
+from trimask_server.runtime.audit import HEAD_FILE, AuditEntry, AuditHead
 from trimask_server.settings.config import NodeConfig, load_config
-
-__all__ = ["Operator"]
 
 _SECONDS = 30.0
 _PAGE = 1000

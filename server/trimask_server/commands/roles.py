@@ -7,10 +7,8 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from trimask_core.errors import ConfigError
+from trimask_core.basics.errors import ConfigError
 from trimask_terminal.options import Subparsers
-
-__all__ = ["register"]
 
 _ROLES = {
     "collector": "run the collector: plans blocks, pools and publishes",
@@ -55,6 +53,6 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "a collector publishes Parquet files, and pyarrow is not installed: pip install 'trimask-server[collector]'"
         )
-    from trimask_server.programs.run import run_node
+    from trimask_server.programs.roles import run_node
 
     return run_node(args.role, args.config, args.worker_listen, args.http_listen)

@@ -23,13 +23,9 @@ from types import TracebackType
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from trimask_core.errors import ConfigError, TrimaskError
-from trimask_server.programs.roles import Node
-from trimask_server.programs.run import start_node
+from trimask_core.basics.errors import ConfigError, TrimaskError
+from trimask_server.programs.roles import Node, start_node
 from trimask_server.settings.config import NodeRole, load_config
-
-__all__ = ["ProcessCluster", "ThreadCluster", "free_base_port", "node_folders"]
-
 
 _LOWEST_PORT, _LENT_PORTS = 10_240, 32_768  # Linux uses the ports from 32768 on for outgoing connections
 

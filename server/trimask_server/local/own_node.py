@@ -16,23 +16,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from trimask_core.clock import SystemClock
-from trimask_core.errors import ConfigError
-from trimask_core.identity import SigningKey
-from trimask_core.letters import check_letters
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.encoding import check_letters
+from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
-from trimask_core.party import Party
-from trimask_core.party_files import load_party, read_secret, role_of_name
-from trimask_core.randomness import SystemRandom
-from trimask_core.sealing import SealingKey
+from trimask_core.study.party import Party, load_party, read_secret, role_of_name
 from trimask_server.local.keys import make_operator
-from trimask_server.operations.listeners import split_address
 from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
+from trimask_server.runtime.ports import split_address
 from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
-from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.secret_file import create_secret
-
-__all__ = ["CARD_FILE", "REQUEST_FILE", "OwnNode", "make_own_node", "own_card"]
+from trimask_server.store.master_keys import KeyRing, create_secret
 
 CARD_FILE = "node.json"
 REQUEST_FILE = "tls.csr"

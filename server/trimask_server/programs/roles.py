@@ -1,41 +1,55 @@
-"""Assembles a node of each role from its packages: its services, its state and its background tasks."""
+"""Assembles a node of each role from its packages: its services, its state and its background tasks.
+
+The node programs: `trimask collector|right|left --config FILE`.
+
+The suites there are, by name.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_core.errors import ConfigError
+import uvloop
+
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.errors import ConfigError
 from trimask_server.access.gate import Gate
-from trimask_server.access.governance import OperatorServicer, ProposalServicer
-from trimask_server.access.node_service import NodeServicer, UsedInvitations
+from trimask_server.access.governance import NodeServicer, OperatorServicer, ProposalServicer, UsedInvitations
 from trimask_server.access.proposals import Proposals
-from trimask_server.node.context import NodeContext
-from trimask_server.node.host import Host, Services
-from trimask_server.node.ports import AddServices
+from trimask_server.programs.node_lock import claim_node
 from trimask_server.right.batches import RightBatchServicer
-from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.incomplete import IncompleteRows
-from trimask_server.right.invitation_service import InvitationServicer
-from trimask_server.right.opener import Opener
-from trimask_server.right.parcels import OpeningKeys
+from trimask_server.right.invitations import InvitationServicer
+from trimask_server.right.opener import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import SealingRing, load_ring
+from trimask_server.right.sealing_keys import CurrentKeyRing, SealingRing, load_ring
 from trimask_server.right.submissions import SubmissionServicer
-from trimask_server.settings.config import NodeRole
-from trimask_server.store.erasure import Erasers
-from trimask_server.suites.interface import ByStudy
-from trimask_server.suites.registry import SUITES
+from trimask_server.runtime.context import NodeContext, make_context
+from trimask_server.runtime.garbage import collect_forever
+from trimask_server.runtime.host import Host, Services
+from trimask_server.runtime.key_files import look_at_keys
+from trimask_server.runtime.logs import configure_tracing, make_handler
+from trimask_server.runtime.ports import AddServices
+from trimask_server.runtime.signals import serve_until_signal
+from trimask_server.settings.config import NodeConfig, NodeRole, load_config
+from trimask_server.store.interface import Erasers, StoreError
+from trimask_server.suites.interface import ByStudy, Suite
+from trimask_server.suites.moments.suite import MomentsSuite
+from trimask_server.suites.rows.suite import RowsSuite
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
-    from trimask_core.study import Study
+    from trimask_core.study.definition import Study
     from trimask_server.collector.releases.answering import Answers
 
-__all__ = ["Node", "assemble", "erasers_of"]
+
+SUITES: dict[str, Suite] = {suite.name: suite for suite in (RowsSuite(), MomentsSuite())}
 
 
 @dataclass(frozen=True)
@@ -133,14 +147,13 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
 def _collector(host: Host) -> Node:
     # Imported here and not above: providers do not need these.
     from trimask_server.access.tokens import TokenStore
-    from trimask_server.collector.admission import AdmissionOwnerServicer
-    from trimask_server.collector.catalogue import Catalogue
     from trimask_server.collector.console.clerk import Clerk
     from trimask_server.collector.console.records import Records
-    from trimask_server.collector.datasets import DatasetServicer
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.provider_status import ProviderStatus
+    from trimask_server.collector.publication import Catalogue
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
+    from trimask_server.collector.researchers import AdmissionOwnerServicer, DatasetServicer
     from trimask_server.collector.scheduled_opens import ScheduledOpens
     from trimask_server.collector.services import StudyOwnerServicer, StudyServicer
     from trimask_server.collector.study_leases import Drivers
@@ -181,7 +194,7 @@ def _collector(host: Host) -> Node:
         host.spawn(clerk.run(), "the console's clerk")
 
     def pages() -> list[RouteDef]:
-        from trimask_server.collector.console.budget import budget_lines
+        from trimask_server.collector.console.overview import budget_lines
         from trimask_server.collector.console.pages import Console
         from trimask_server.collector.releases.budget_ledger import BudgetLedger
         from trimask_server.collector.status_page import StatusPages
@@ -213,10 +226,62 @@ def erasers_of(role: NodeRole) -> Erasers:
     if role == "collector":
         from trimask_server.collector.tables import ERASERS  # a provider does not need what this imports
     else:
-        from trimask_server.right.tables import ERASERS
+        from trimask_server.right.submissions import ERASERS
 
     every = [ERASERS, *(suite.erasers(role) for suite in SUITES.values())]
     return Erasers(
         tuple(erase for owners in every for erase in owners.erase),
         tuple(needed for owners in every for needed in owners.still_needed),
     )
+
+
+async def start_node(role: NodeRole, config: NodeConfig) -> Node:
+    """A node of the given role, serving. A start that fails leaves nothing in the audit log."""
+    claim = claim_node(role, config)
+    try:
+        warnings = look_at_keys(config.keys, SystemClock().now_ms())
+        host = Host(make_context(role, config))
+    except BaseException:
+        claim.release()
+        raise
+    host.at_end(claim.release)
+    try:
+        await host.load()
+        node = assemble(host)
+        await host.serve(node.services)
+        for warning in warnings:
+            host.log.warning("%s", warning)
+        # A crash between an erasure's commit and its scrub leaves the old pages on disk: finish it now.
+        await host.context.database.scrub()
+        node.services.begin()
+        rounds = collect_forever(host.context, erasers_of(role), node.services.after_collection)
+        host.spawn(rounds, "collecting garbage")
+    except BaseException:
+        await host.stop(0)  # a port that was taken, say: leave nothing half started
+        raise
+    return node
+
+
+def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_listen: str = "") -> int:
+    """Run a node, or one worker of it, until SIGTERM or SIGINT."""
+    config = load_config(config_path, role)
+    if worker_listen:
+        config = replace(config, worker_listen=worker_listen)
+    if http_listen:
+        config = replace(config, http_listen=http_listen)
+    configure_tracing(config.name, role)
+    logging.basicConfig(
+        handlers=[make_handler(config.log_format)]
+    )  # what libraries warn of is a line like any other
+
+    async def start() -> Host:
+        try:
+            return (await start_node(role, config)).host
+        except StoreError as error:
+            where = "[store] url of node.toml" if config.store.url else str(config.data)
+            raise ConfigError(
+                f"cannot write the store of {config.name} in {where}: {error}; `trimask node doctor` says more"
+            ) from None
+
+    uvloop.run(serve_until_signal(start))
+    return 0

@@ -18,11 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
-from trimask_core.errors import ParameterError, Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Budget
-
-__all__ = ["Price", "Purses", "left_after", "require_affordable", "spent_by"]
+from trimask_core.basics.errors import ParameterError, Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.guarantee import Budget
 
 _EXACT = Context(prec=200)
 _DUST = Decimal("1e-12")

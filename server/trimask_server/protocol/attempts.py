@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trimask_core.clock import Clock
-from trimask_core.errors import Refused, VerificationError
-from trimask_core.identity import SigningKey, verify
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.basics.clock import Clock
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2
-
-__all__ = ["AttemptTable", "attempt_bytes", "sign_worker", "worker_of"]
 
 T = TypeVar("T")
 _WORKER = "worker-address"

@@ -1,14 +1,16 @@
-"""A block's plan on the wire: the ids in it, and what the collector signs."""
+"""A block's plan on the wire: the ids in it, and what the collector signs.
+
+The roles of a study's right providers.
+"""
 
 from __future__ import annotations
 
-from trimask_core.counted import BOUND, plan_hash
-from trimask_core.errors import Refused
-from trimask_core.identity import SigningKey
-from trimask_core.refusals import Reason
-from trimask_core.submission import SUBMISSION_ID_BYTES
-
-__all__ = ["plan_hash", "plan_message", "sign_bound", "split_ids"]
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import Study
+from trimask_core.submit.inclusion import BOUND
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 
 
 def split_ids(joined: bytes) -> list[bytes]:
@@ -26,3 +28,8 @@ def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> byt
 def sign_bound(key: SigningKey, plan: bytes) -> bytes:
     """A provider's signature that it has bound the plan with this hash."""
     return key.sign(BOUND, plan)
+
+
+def right_roles(study: Study) -> list[str]:
+    """R1, R2, ... of a study."""
+    return [f"R{k}" for k in range(1, len(study.right) + 1)]

@@ -10,20 +10,19 @@ from typing import Protocol
 
 import grpc
 
-from trimask_core.closing import verify_close
-from trimask_core.errors import Refused
-from trimask_core.identity import verify
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
-from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import verify_close
+from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_other_right, require_role
-from trimask_server.protocol.plans import plan_hash, plan_message, sign_bound, split_ids
+from trimask_server.protocol.plans import plan_message, sign_bound, split_ids
 from trimask_server.right.incomplete import find_missing, refuse_missing
 from trimask_server.right.rows import RowStore
-
-__all__ = ["BlockRules", "RightBatchServicer"]
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context, require_other_right, require_role
 
 _PAGE = 8192
 

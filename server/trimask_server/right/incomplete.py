@@ -19,17 +19,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import right_batches_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_server.node.context import NodeContext
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right.row_intake import INCOMPLETE, list_again
+from trimask_server.runtime.context import NodeContext
 from trimask_server.store.interface import Transaction
-
-__all__ = ["IncompleteRows", "find_missing", "refuse_missing"]
 
 _MINUTE_MS = 60_000
 _GRACE_MS = 10 * _MINUTE_MS  # a device sends to one provider after the other

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trimask_core.admission import Admission
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.submission import SUBMISSION_ID_BYTES
-from trimask_server.audit.log import AuditLog
-from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.invitation import Admission
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
+from trimask_server.protocol.plans import split_ids
+from trimask_server.right.invitations import bind
 from trimask_server.right.row_intake import (
     Arrival,
     first_time,
@@ -20,11 +21,9 @@ from trimask_server.right.row_intake import (
     or_raise,
     why_refused,
 )
-from trimask_server.right.used_invitations import bind
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["RowStore", "erase_study", "oldest_row_ms"]
 
 _AT_ONCE = 500  # rows named in one statement
 

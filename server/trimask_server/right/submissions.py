@@ -1,30 +1,36 @@
-"""Accepting components from devices."""
+"""Accepting components from devices.
+
+Who erases a study at a provider. A left provider has the same tables, with no row of a person in them.
+"""
 
 from __future__ import annotations
 
 import grpc
 
-from trimask_core.admission import Admission
-from trimask_core.errors import InvitationError, Refused, VerificationError
-from trimask_core.payload import PayloadForm
-from trimask_core.receipt import receipt_digest_message, receipt_message
-from trimask_core.refusals import Reason
-from trimask_core.sealing import component_info, sealing_key_message
-from trimask_core.study import Study
-from trimask_core.submission import SUBMISSION_ID_BYTES
+from trimask_core.basics.errors import InvitationError, Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.sealing import PayloadForm, component_info, sealing_key_message
+from trimask_core.study.definition import Study
+from trimask_core.submit.invitation import Admission
+from trimask_core.submit.receipt import (
+    receipt_digest_message,
+    receipt_message,
+    submission_id_of,
+    withdrawal_message,
+)
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of
-from trimask_core.withdrawal import submission_id_of, withdrawal_message
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context
-from trimask_server.right.current_key_ring import CurrentKeyRing
-from trimask_server.right.opener import Opener
-from trimask_server.right.parcels import OpeningKeys, Parcel
+from trimask_server.access import proposals
+from trimask_server.right import invitations, rows
+from trimask_server.right.opener import Opener, OpeningKeys, Parcel
+from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import expired_key
-from trimask_server.right.withdrawals import WithdrawalStore
-
-__all__ = ["SubmissionServicer"]
+from trimask_server.right.sealing_keys import CurrentKeyRing, expired_key
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context
+from trimask_server.store import data_keys
+from trimask_server.store.interface import Erasers
 
 
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
@@ -166,3 +172,13 @@ def _admission(study: Study, submission_id: bytes, data: bytes) -> Admission | N
             Reason.BAD_INVITATION, "this invitation was not signed for this study, or not for this submission"
         ) from None
     return admission
+
+
+ERASERS = Erasers(
+    (
+        rows.erase_study,
+        invitations.erase_study,
+        proposals.erase_study,
+        data_keys.erase_study,
+    ),
+)

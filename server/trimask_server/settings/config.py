@@ -1,8 +1,12 @@
-"""A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one."""
+"""A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one.
+
+The version that runs here, read once: the collector asks every node for it several times a second.
+"""
 
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
 import ipaddress
 import math
 import os
@@ -13,9 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from trimask_core.errors import ConfigError
-
-__all__ = ["TYPE_WORDS", "NodeConfig", "NodeRole", "StoreConfig", "load_config"]
+from trimask_core.basics.errors import ConfigError
 
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
@@ -221,3 +223,6 @@ def _read_store(data: Any, base: Path) -> StoreConfig:
     if config.schema and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", config.schema):
         raise ConfigError("'store.schema' must be lower-case letters, digits and underscores, at most 63")
     return replace(config, url=url)
+
+
+VERSION = importlib.metadata.version("trimask-server")

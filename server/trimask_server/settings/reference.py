@@ -12,8 +12,6 @@ from typing import Any
 
 from trimask_server.settings.config import TYPE_WORDS, NodeConfig, StoreConfig
 
-__all__ = ["NODE_WORDS", "STORE_WORDS", "render_page"]
-
 NODE_WORDS: Mapping[str, str] = {
     "name": "the node's name, as `R2`: in logs, and of its schema in PostgreSQL",
     "data": "folder of the store and of published datasets",

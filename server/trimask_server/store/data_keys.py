@@ -3,21 +3,28 @@
 What is stored is encrypted under a data key (AES-256-GCM); data keys are in the database, wrapped by a master key of the
 ring. Each is bound to its place: a wrapped key to its study and scope, a value to whatever names it, so that nothing
 can be moved. Erasing something ends with destroying its data key.
+
+A fresh master key for a store, whether its node runs or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from trimask_core.errors import VerificationError
-from trimask_core.randomness import RandomSource, SystemRandom
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_server.store.database import open_store
 from trimask_server.store.interface import Transaction
 from trimask_server.store.master_keys import KeyRing
 
-__all__ = ["INTAKE", "DataKey", "Vault", "block_scope", "destroy_keys", "erase_study", "release_scope"]
+if TYPE_CHECKING:
+    from trimask_server.settings.config import NodeConfig, NodeRole
+
 
 INTAKE = "intake"
 _NONCE_BYTES = 12
@@ -136,3 +143,31 @@ def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Destroy every data key of a study."""
     tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
     return 0
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What was done."""
+
+    key_id: str
+    rewrapped: int
+    destroyed: int
+
+
+async def rotate_storage_key(
+    config: NodeConfig, role: NodeRole, ring: KeyRing, *, destroy_retired: bool = False
+) -> Rotation:
+    """Add a master key, wrap every data key under it, and destroy the older master keys if that is wanted.
+
+    A running node looks at the file before it wraps, inside the transaction that writes the wrapped key. The file is
+    changed first, so every transaction after the one below wraps under the new key, and no data key is left behind.
+    """
+    store = open_store(config, role)
+    try:
+        fresh = ring.add()
+        rewrapped = await store.write(Vault(ring).rewrap)
+        destroyed = ring.destroy_retired() if destroy_retired else 0
+        await store.scrub()
+    finally:
+        store.close()
+    return Rotation(fresh.key_id, rewrapped, destroyed)

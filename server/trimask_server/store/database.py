@@ -1,19 +1,27 @@
-"""Which store a node has: a SQLite file in its data folder, or a schema on a PostgreSQL server if one is configured."""
+"""Which store a node has: a SQLite file in its data folder, or a schema on a PostgreSQL server if one is configured.
+
+The tables of each kind of node, as ordered steps: append, never edit.
+
+The name of a first step says for which kind of node it is, so that a node refuses the schema of another kind.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimask_core.errors import ConfigError
-from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.schema import COLLECTOR, PROVIDER
+from trimask_core.basics.errors import ConfigError
+from trimask_server.store.interface import Migration, Store
+from trimask_server.store.migrations import m20261116_initial
 from trimask_server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeConfig, NodeRole
 
-__all__ = ["Store", "Transaction", "open_store", "sqlite_path"]
+
+PROVIDER: tuple[Migration, ...] = (m20261116_initial.PROVIDER,)
+
+COLLECTOR: tuple[Migration, ...] = (m20261116_initial.COLLECTOR,)
 
 
 def sqlite_path(config: NodeConfig, role: NodeRole) -> Path:

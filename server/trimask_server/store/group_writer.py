@@ -12,8 +12,6 @@ from typing import Any, Protocol, TypeVar
 
 from trimask_server.store.interface import Each, StoreError, Transaction
 
-__all__ = ["GroupWriter", "RunAgain", "Session"]
-
 T = TypeVar("T")
 Item = TypeVar("Item")
 _GROUP = 128

@@ -10,20 +10,21 @@ whose job was given to another, and keeps the job from being given away until th
     def write(tx):
         check_lease(tx, job)
         ...
+
+A store that writes only while this worker holds the job's lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from trimask_core.backoff import Backoff
-from trimask_core.errors import Refused
-from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.refusals import Reason
-from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["Job", "Jobs", "add_job", "check_lease", "erase_study"]
+from trimask_core.basics.clock import Backoff
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_server.store.interface import Each, Store, Transaction
 
 _PAUSES_MS = Backoff(first=1_000, longest=300_000, least=0.5)
 
@@ -162,3 +163,51 @@ def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase the jobs whose key is the study."""
     tx.run("DELETE FROM jobs WHERE job_key = ?", (study_id,))
     return 0
+
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class FencedStore:
+    """Every write first makes sure, in its own transaction, that the job was not given to another worker."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store = store
+        self._job = job
+
+    @property
+    def generation(self) -> bytes:
+        """The store's generation."""
+        return self._store.generation
+
+    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+        """Run `function` if the job is still held; refused as `lease_lost` if it is not."""
+
+        def fenced(tx: Transaction) -> T:
+            check_lease(tx, self._job)
+            return function(tx)
+
+        return await self._store.write(fenced, exclusive=exclusive)
+
+    async def write_each(self, function: Each[Item, T], item: Item) -> T:
+        """As a write of its own: a worker's writes for a job are few."""
+
+        def alone(tx: Transaction) -> T:
+            answer = function(tx, [item])[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return await self.write(alone)
+
+    async def read(self, function: Callable[[Transaction], T]) -> T:
+        """Read."""
+        return await self._store.read(function)
+
+    async def scrub(self) -> None:
+        """Scrub."""
+        await self._store.scrub()
+
+    def close(self) -> None:
+        """Nothing: the store is its node's to close."""

@@ -22,17 +22,14 @@ from typing import TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from trimask_core.backoff import Backoff
-from trimask_core.errors import Refused
-from trimask_core.randomness import RandomSource, SystemRandom
-from trimask_core.refusals import Reason
+from trimask_core.basics.clock import Backoff
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.basics.refusals import Reason
 from trimask_server.store import postgres_schema
 from trimask_server.store.group_writer import GroupWriter, RunAgain
-from trimask_server.store.interface import Each, StoreError, Transaction
-from trimask_server.store.migration import Migration, as_migration
-from trimask_server.store.postgres_transaction import Connection, PostgresTransaction, is_lost
-
-__all__ = ["PostgresStore"]
+from trimask_server.store.interface import Each, Migration, StoreError, Transaction, as_migration
+from trimask_server.store.postgres_schema import Connection, PostgresTransaction, is_lost
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -1,4 +1,7 @@
-"""A node's schema on a PostgreSQL server: connecting to it, bringing it up to date, vacuuming it."""
+"""A node's schema on a PostgreSQL server: connecting to it, bringing it up to date, vacuuming it.
+
+Transaction functions' statements on PostgreSQL, and which of its errors mean what.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,84 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
 
-from trimask_core.errors import ConfigError
-from trimask_core.randomness import SystemRandom
-from trimask_server.store.migration import Migration
-from trimask_server.store.postgres_transaction import Connection
+from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_server.store.group_writer import RunAgain
+from trimask_server.store.interface import Migration, StoreError
 
-__all__ = ["connect", "in_use_key", "lock_key", "migrate", "schema_of", "shown_url", "vacuum"]
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+# Shut down, crashed, starting up, or idle for too long; serialization failure, deadlock.
+_SERVER_GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}
+_RUN_AGAIN = {"40001", "40P01"}
+_DATA_EXCEPTION = "22"  # these quote the value
+
+
+def is_lost(error: psycopg.Error, connection: Connection) -> bool:
+    """Whether an error is the connection's end, rather than a statement's."""
+    return connection.closed or connection.broken or error.sqlstate in _SERVER_GONE
+
+
+@lru_cache(1024)
+def _translated(sql: str) -> bytes:
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+class PostgresTransaction:
+    """Statements on one connection; results come in binary, statements are prepared once they repeat."""
+
+    __slots__ = ("_connection", "_cursor")
+    claim = " FOR UPDATE SKIP LOCKED"
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor(binary=True)
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        try:
+            return self._cursor.execute(_translated(sql), parameters).rowcount
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def run_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> int:
+        """All of them sent at once, in a pipeline: a hundred statements wait for the server once."""
+        if not parameters:
+            return 0
+        try:
+            self._cursor.executemany(_translated(sql), parameters)
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+        return self._cursor.rowcount
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._cursor.execute(_translated(sql), parameters).fetchall()
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        try:
+            return self._cursor.execute(_translated(sql), parameters).fetchone()
+        except psycopg.Error as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: psycopg.Error) -> Exception:
+        if is_lost(error, self._connection):
+            return RunAgain()
+        state = error.sqlstate or ""
+        if state in _RUN_AGAIN:
+            self._connection.execute("ROLLBACK")
+            return RunAgain()
+        # The detail is left out: it quotes the row.
+        what = "" if state.startswith(_DATA_EXCEPTION) else error.diag.message_primary
+        return StoreError(f"{what or type(error).__name__} ({state})")
+
 
 _LEAST_VERSION = 150000
 # A worker that is cut off from the server must not keep the writers' lock: its transaction is ended for it.

@@ -13,13 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trimask_core.errors import ConfigError
-from trimask_core.randomness import SystemRandom
+from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.randomness import SystemRandom
 from trimask_server.store.group_writer import GroupWriter
-from trimask_server.store.interface import Each, StoreError, Transaction
-from trimask_server.store.migration import Migration, as_migration
-
-__all__ = ["SqliteStore"]
+from trimask_server.store.interface import Each, Migration, StoreError, Transaction, as_migration
 
 T = TypeVar("T")
 Item = TypeVar("Item")

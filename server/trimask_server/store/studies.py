@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_server.store.erasure import Erasers
-from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["StudyRegistry", "refuse_collected"]
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_server.store.interface import Erasers, Store, Transaction
 
 # An operator may refuse an open study and approve it again (`access.proposals`), and a pause may end; else it goes forward.
 _STATES = ("open", "paused", "refused", "closing", "closed")

@@ -10,22 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_server.collector.driver import Driver
 from trimask_server.collector.provider_status import ProviderStatus
-from trimask_server.node.host import Host
-from trimask_server.node.ports import AddServices
 from trimask_server.right.batches import BlockRules
-from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.host import Host
+from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeRole
-from trimask_server.store.erasure import Erasers
-from trimask_server.store.interface import Store
+from trimask_server.store.interface import Erasers, Store
 
 if TYPE_CHECKING:
     from trimask_server.collector.releases.answering import Answers
 
-__all__ = ["ByStudy", "CollectorPart", "LeftPart", "RightPart", "Suite", "suite_of"]
 
 T = TypeVar("T")
 

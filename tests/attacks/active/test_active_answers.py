@@ -8,9 +8,9 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.rows import payloads
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import Lab, some_people
-from trimask_server.suites.rows import deliveries
+from trimask_server.suites.rows import masking_attempt
 
 
 def lie(patch: pytest.MonkeyPatch, answer: float) -> None:
@@ -46,7 +46,7 @@ def test_answers_of_a_million_are_not_published(lab: Lab, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_without_the_bound_a_million_is_published(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "refuse_heavy", lambda *_: None)
+    monkeypatch.setattr(masking_attempt, "refuse_heavy", lambda *_: None)
     signed = lab.open_study(release_rows=24)
     with Client(signed) as client:
         for person in some_people(23, seed=10):

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from trimask_client import Client
-from trimask_client.grpc_status import plain_errors
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
-from trimask_server.protocol.blinding import sum_deliveries
 from trimask_server.suites.rows import held_content, left_masking, masking_attempt
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.math import sum_deliveries
 
 StartLab = Callable[[], Lab]
 

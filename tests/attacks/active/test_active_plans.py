@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_client.grpc_status import plain_errors
-from trimask_core.errors import Refused
-from trimask_core.study import Study
+from trimask_client.grpc_channel import plain_errors
+from trimask_core.basics.errors import Refused
+from trimask_core.study.definition import Study
+from trimask_core.submit.inclusion import plan_hash
 from trimask_lab import Lab, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
@@ -19,11 +20,11 @@ from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches
 from trimask_server.collector.ledger import Block
 from trimask_server.collector.right_calls import Assigned, RightCalls
-from trimask_server.protocol.plans import plan_hash, split_ids
+from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
 from trimask_server.suites.rows import left_masking, masking_attempt
-from trimask_server.suites.rows.deliveries import CollectionServicer
+from trimask_server.suites.rows.masking_attempt import CollectionServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 

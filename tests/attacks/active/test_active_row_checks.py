@@ -11,15 +11,15 @@ import pytest
 
 from trimask_cli import owner
 from trimask_client import Client, Endpoint
-from trimask_client.asking import submission_words
-from trimask_client.grpc_status import plain_errors
-from trimask_core.closing import sign_abandon
-from trimask_core.counted import plan_hash, verify_bound
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_client.grpc_channel import plain_errors
+from trimask_client.submission_status import submission_words
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
-from trimask_core.study import Study
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import sign_abandon
+from trimask_core.submit.inclusion import plan_hash, verify_bound
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
@@ -31,9 +31,8 @@ from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_rogue import refused_with
 from trimask_row_rogue import RowRogue
-from trimask_server.protocol.plans import plan_message
-from trimask_server.protocol.roles import right_roles
-from trimask_server.suites.rows import row_checks
+from trimask_server.protocol.plans import plan_message, right_roles
+from trimask_server.suites.rows import right_checks
 
 
 def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
@@ -54,7 +53,7 @@ def _accept_all(_: Study, openings: Any) -> list[bool]:
 
 @pytest.mark.slow
 def test_without_the_check_one_row_costs_its_whole_block(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_checks, "judge", _accept_all)
+    monkeypatch.setattr(right_checks, "judge", _accept_all)
     signed = lab.open_study(release_rows=24)
     with Client(signed) as client:
         for person in some_people(23, seed=8):
@@ -211,15 +210,15 @@ def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
 
 def test_only_the_owner_gives_a_draw_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A right provider that keeps something back stops a draw. Its rows are erased: nobody tosses twice for them."""
-    decide, keeps_back = row_checks.RowChecks.decide, asyncio.Event()
+    decide, keeps_back = right_checks.RowChecks.decide, asyncio.Event()
     keeps_back.set()
 
-    async def kept(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
+    async def kept(self: right_checks.RowChecks, study: Study, check: Any) -> bytes:
         if self._node.role_in(study) == "R2" and keeps_back.is_set():
             raise Refused(Reason.WRONG_SHAPE, "not this one")
         return await decide(self, study, check)
 
-    monkeypatch.setattr(row_checks.RowChecks, "decide", kept)
+    monkeypatch.setattr(right_checks.RowChecks, "decide", kept)
     signed = lab.open_study(release_rows=24)
     study = signed.study
     with Client(signed) as client:
@@ -252,16 +251,16 @@ def test_repro_a_provider_that_decides_late_learns_what_was_refused(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R_1 had erased a refused row by then and opened it no more, so R_2 took it for a row that somebody lacks."""
-    decide, first = row_checks.RowChecks.decide, asyncio.Event()
+    decide, first = right_checks.RowChecks.decide, asyncio.Event()
 
-    async def in_turn(self: row_checks.RowChecks, study: Study, check: Any) -> bytes:
+    async def in_turn(self: right_checks.RowChecks, study: Study, check: Any) -> bytes:
         if self._node.role_in(study) != "R1":
             await first.wait()
         verdicts = await decide(self, study, check)
         first.set()
         return verdicts
 
-    monkeypatch.setattr(row_checks.RowChecks, "decide", in_turn)
+    monkeypatch.setattr(right_checks.RowChecks, "decide", in_turn)
     signed = lab.open_study()
     with Client(signed) as client:
         for person in some_people(25, seed=8):

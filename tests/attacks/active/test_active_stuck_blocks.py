@@ -13,7 +13,7 @@ import pytest
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import Lab, some_people
 from trimask_rogue import refused_with
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer

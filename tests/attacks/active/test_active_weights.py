@@ -10,7 +10,7 @@ import pytest
 from trimask import fit
 from trimask_client import Client
 from trimask_core.rows import payloads
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import NUMBERS, Lab, some_people
 
 WEIGHTED = f"""{NUMBERS}

@@ -13,9 +13,9 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.rows import payloads
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.suites.rows import deliveries, left_masking, masking_attempt, unmasking
+from trimask_server.suites.rows import left_masking, masking_attempt, unmasking
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 
 PEOPLE = some_people(32, seed=12)
@@ -86,7 +86,7 @@ def test_without_the_check_the_gram_matrix_shows_the_person(
     alteration = Alteration(monkeypatch, signed)
     monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
     monkeypatch.setattr(
-        deliveries, "refuse_heavy", lambda *_: None
+        masking_attempt, "refuse_heavy", lambda *_: None
     )  # or the block would weigh too much to be pooled
     names = collect(wide_lab, signed)
     wide_lab.close(signed.study)

@@ -14,9 +14,9 @@ import grpc
 import pytest
 
 from trimask_client.grpc_channel import open_channel
-from trimask_core.clock import SystemClock
-from trimask_core.refusals import REASON_KEY
-from trimask_core.study import Study
+from trimask_core.basics.clock import SystemClock
+from trimask_core.basics.refusals import REASON_KEY
+from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_proto.v1.study_pb2 import GetStudyStatusRequest
 from trimask_proto.v1.study_pb2_grpc import StudyServiceStub

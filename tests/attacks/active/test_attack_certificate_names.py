@@ -22,7 +22,7 @@ from trimask_client.grpc_channel import open_channel
 from trimask_lab import Lab
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub
-from trimask_server.local.authority import load_authority
+from trimask_server.local.keys import load_authority
 
 OWNER = "owner.trimask.local"
 OTHERS = x509.DNSName("somebody.example.org")

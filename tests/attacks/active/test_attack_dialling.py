@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from trimask.catalogue import StudyStatus
+from trimask.data.catalogue import StudyStatus
 from trimask_client import Client
-from trimask_core.refusals import Reason
+from trimask_core.basics.refusals import Reason
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_proto.v1.common_pb2 import Worker
 from trimask_server.collector import provider_status

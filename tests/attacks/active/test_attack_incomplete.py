@@ -14,9 +14,9 @@ import pytest
 
 from trimask_cli import invitations
 from trimask_client import Client, Endpoint
-from trimask_core.errors import Refused
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission
+from trimask_core.basics.errors import Refused
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SealedSubmission
 from trimask_lab import Lab
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_server.right import incomplete

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from trimask_client import Client
-from trimask_core.errors import StudyError
-from trimask_core.identity import SigningKey
-from trimask_core.institutions import Directory, Institution
+from trimask_core.basics.errors import StudyError
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.submit.institutions import Directory, Institution
 from trimask_lab import Lab
 
 KEEPER = SigningKey(bytes(range(32)))

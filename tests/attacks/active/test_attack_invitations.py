@@ -15,11 +15,11 @@ import pytest
 
 from trimask_cli import invitations
 from trimask_client import Client
-from trimask_core.admission import Admission, invited_message, signed_digests
-from trimask_core.errors import Refused
-from trimask_core.identity import verify
-from trimask_core.signed_study import SignedStudy
-from trimask_core.submission import SealedSubmission
+from trimask_core.basics.errors import Refused
+from trimask_core.crypto.identity import verify
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Admission, invited_message, signed_digests
+from trimask_core.submit.submission import SealedSubmission
 from trimask_lab import Lab, some_people
 from trimask_server.right.rows import RowStore
 

@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-from trimask import counting
+from trimask.data import deliveries
 from trimask.errors import VerificationError
 from trimask_client import Client
-from trimask_core.counted import Counted, CountedBlock
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.inclusion import Counted, CountedBlock
+from trimask_core.submit.receipt import Receipt
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
-from trimask_server.collector.catalogue import Catalogue
-from trimask_server.collector.intake import Intake
+from trimask_server.collector.batches import Intake
+from trimask_server.collector.publication import Catalogue
 from trimask_server.protocol.plans import split_ids
-from trimask_server.suites.moments.right_services import MomentsServicer
-from trimask_server.suites.moments.work import MomentsWork
+from trimask_server.suites.moments.block_work import MomentsWork
+from trimask_server.suites.moments.suite import MomentsServicer
 from trimask_terminal.program import main
 
 pytestmark = pytest.mark.skipif(ON_POSTGRES, reason="a patched part is one worker's")
@@ -166,7 +166,7 @@ def test_without_the_signed_hash_a_false_list_of_the_moments_suite_is_believed(
         leave_out(monkeypatch, "moments", sent[7].submission_id)
         put_on_the_list(monkeypatch, sent[7].submission_id)
 
-    monkeypatch.setattr(counting, "_signed", lambda *_: _Whatever())
+    monkeypatch.setattr(deliveries, "_signed", lambda *_: _Whatever())
     ran = run("moments", lie)
     assert ran.ask(ran.receipts[7]) == 0
     assert "Counted in release 1" in capsys.readouterr().out

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from trimask_client.transport import Endpoint, call_error
-from trimask_core import letters, study
-from trimask_core.errors import ConfigError, StudyError
-from trimask_core.institutions import Institution
+from trimask_core.basics import encoding
+from trimask_core.basics.errors import ConfigError, StudyError
+from trimask_core.study import definition
+from trimask_core.submit.institutions import Institution
 from trimask_lab import NUMBERS, Lab
 from trimask_terminal.program import main
 
@@ -27,7 +28,7 @@ def _definition(title: str) -> str:
 def test_without_the_check_a_title_erases_what_is_said_of_the_study(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(study, "check_letters", lambda _: None)
+    monkeypatch.setattr(definition, "check_letters", lambda _: None)
     file = tmp_path / "study.json"
     file.write_text(lab.new_study(_definition(ERASES)).to_json())
     assert main(["study", "show", str(file)]) == 0
@@ -50,7 +51,7 @@ def test_nobody_makes_reads_or_approves_such_a_study(lab: Lab, title: str) -> No
 def test_plain_letters_of_any_script_stay(lab: Lab) -> None:
     made = lab.new_study(_definition("Schlaf, сон, نوم‏, 睡眠 🛌")).study
     assert made.title.startswith("Schlaf")
-    letters.check_letters({"purpose": "two\nlines", "tls_roots": "\x1b is for no reader"})
+    encoding.check_letters({"purpose": "two\nlines", "tls_roots": "\x1b is for no reader"})
 
 
 def test_what_a_node_says_is_shown_without_them() -> None:

@@ -22,8 +22,8 @@ from trimask_https import post, tls
 from trimask_lab import Lab
 from trimask_raw_h2 import Stranger
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster
-from trimask_server.node import ports
-from trimask_server.operations.arrivals import Arrivals
+from trimask_server.runtime import ports
+from trimask_server.runtime.inbound_limits import Arrivals
 from trimask_server.settings.config import read_config
 
 SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"

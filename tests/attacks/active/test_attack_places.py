@@ -20,9 +20,9 @@ from trimask_https import tls
 from trimask_lab import Lab
 from trimask_raw_h2 import Stranger
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.node import https_connections, ports
-from trimask_server.operations.addresses import Addresses
-from trimask_server.operations.arrivals import Arrivals
+from trimask_server.runtime import https_port, ports
+from trimask_server.runtime.addresses import Addresses
+from trimask_server.runtime.inbound_limits import Arrivals
 
 SUBMIT, KEYS = (f"/trimask_proto.v1.SubmissionService/{name}" for name in ("Submit", "GetSealingKeys"))
 PLACES = 8
@@ -37,13 +37,13 @@ class Door:
         self.made: list[Any] = []  # connections whose handshake is over
         self.arrivals: list[Arrivals] = []
         self.stack = contextlib.ExitStack()
-        made = https_connections.BoundedConnections.connection_made
+        made = https_port.BoundedConnections.connection_made
 
         def counted(server: Any, handler: Any, transport: Any) -> None:
             made(server, handler, transport)
             self.made.append(handler)
 
-        monkeypatch.setattr(https_connections.BoundedConnections, "connection_made", counted)
+        monkeypatch.setattr(https_port.BoundedConnections, "connection_made", counted)
 
     def few_places(self, monkeypatch: pytest.MonkeyPatch, *, shared: bool) -> None:
         def few(_config: Any, refusals: Any, _clock: Any, *, public: bool) -> Arrivals:
@@ -51,7 +51,7 @@ class Door:
             self.arrivals += [found] * public
             return found
 
-        monkeypatch.setattr(https_connections, "_MOST_CONNECTIONS", PLACES)
+        monkeypatch.setattr(https_port, "_MOST_CONNECTIONS", PLACES)
         monkeypatch.setattr(ports, "arrivals_of", few)
         if not shared:
             monkeypatch.setattr(Addresses, "of", lambda _self, _peer: "everybody")

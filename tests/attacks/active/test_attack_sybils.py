@@ -12,23 +12,23 @@ import pytest
 
 from trimask_cli import invitations
 from trimask_client import Client
-from trimask_core.errors import ImpossibleStudy, Refused, VerificationError
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import SystemRandom
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.basics.errors import ImpossibleStudy, Refused, VerificationError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Invitation
 from trimask_lab import Lab
 from trimask_proto.v1 import right_batches_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_draw_pb2 import PoolVerdicts
 from trimask_rogue import refused_with
 from trimask_row_rogue import RowRogue
-from trimask_server.protocol.draw import Draw
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches
-from trimask_server.suites.rows import draw_store
-from trimask_server.suites.rows.check_store import CheckStore, _put
-from trimask_server.suites.rows.draw_store import DrawStore
+from trimask_server.suites.rows import right_draw
+from trimask_server.suites.rows.draw import Draw
+from trimask_server.suites.rows.right_checks import CheckStore, _put
+from trimask_server.suites.rows.right_draw import DrawStore
 
 FAR = 4_000_000_000_000
 FLEET = 23
@@ -125,7 +125,7 @@ def test_where_rows_may_stay_undecided_the_collector_chooses(
         return await bind(store, study_id, check_id, ids)
 
     monkeypatch.setattr(CheckStore, "bind", bind_any)
-    monkeypatch.setattr(draw_store, "_all_decided", lambda *_: True)
+    monkeypatch.setattr(right_draw, "_all_decided", lambda *_: True)
     judge = DrawStore.judge
 
     async def late(store: DrawStore, draw: Draw, *more: Any) -> Any:

@@ -14,12 +14,12 @@ from trimask_cli import invitations, owner
 from trimask_client import Client, Queue
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.transport import Endpoint, Unreachable
-from trimask_core.errors import Refused
-from trimask_core.invitation import Invitation
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.invitation import Invitation
 from trimask_lab import Lab
-from trimask_server.right import withdrawals
+from trimask_server.right import row_intake
 
 FAR = 4_000_000_000_000
 ANSWERS = {"x": 1.0, "y": 1.0}
@@ -64,7 +64,7 @@ def test_random_keys_in_an_invited_study_leave_nothing(lab: Lab) -> None:
 def test_without_the_question_for_standing_every_key_leaves_a_row(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(withdrawals, "_require_standing", lambda *_: None)
+    monkeypatch.setattr(row_intake, "_require_standing", lambda *_: None)
     signed = lab.open_study(admission="invited")
     assert withdraw_at_random(signed, 50) == ["signed"] * 50
     assert kept(lab, signed.study.id) == (50, 50)
@@ -105,7 +105,7 @@ def test_random_keys_after_closing_leave_nothing(lab: Lab) -> None:
 
 
 def test_random_keys_in_an_open_study_are_bounded(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(withdrawals, "MOST_UNKNOWN", 20)
+    monkeypatch.setattr(row_intake, "MOST_UNKNOWN", 20)
     signed = lab.open_study()
     answers = withdraw_at_random(signed, 50)
     assert answers == ["signed"] * 20 + ["too_many_withdrawals"] * 30

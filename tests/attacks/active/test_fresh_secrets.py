@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from trimask_client import Client
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
 from trimask_server.suites.rows import left_masking, right_masking, unmasking

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_lab import ON_POSTGRES, Lab
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_rogue import RogueCollector

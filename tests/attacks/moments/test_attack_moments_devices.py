@@ -15,24 +15,22 @@ import pytest
 from moments_cases import forged
 from trimask import fit
 from trimask_client import Client
-from trimask_core.errors import TrimaskError
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.sealing import SEED, VECTOR
 from trimask_core.moments.field import P
 from trimask_core.moments.field import signed as signed_value
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import release_noise
-from trimask_core.moments.release import asked_hash
-from trimask_core.moments.report import build_report
+from trimask_core.moments.report import build_report, share_payloads, split
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.moments.sharing import payloads, split
-from trimask_core.payload import SEED, VECTOR
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt import Receipt
-from trimask_core.study import Study
-from trimask_core.submission import SealedSubmission, seal_payloads, seal_under
-from trimask_core.weight import Weight
+from trimask_core.moments.totals import asked_hash, release_noise
+from trimask_core.study.definition import Study
+from trimask_core.study.weight import Weight
+from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import SealedSubmission, seal_payloads, seal_under
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
-from trimask_server.suites.moments.totals import add_noise
+from trimask_server.suites.moments.batch_store import add_noise
 
 MakeLab = Callable[[int], Lab]
 BALL = 2.2
@@ -41,7 +39,7 @@ BALL = 2.2
 def shared(study: Study, elements: Sequence[int]) -> SealedSubmission:
     """A report of these elements, in shares that are well formed."""
     source = SystemRandom()
-    return seal_payloads(study, payloads(*split(elements, len(study.right), source)), source)
+    return seal_payloads(study, share_payloads(*split(elements, len(study.right), source)), source)
 
 
 def _column(layout: MomentsLayout, name: str) -> Any:
@@ -188,7 +186,7 @@ def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
     source = SystemRandom()
     report = build_report(study.moments.layout, people[0], source)
     seeds, vector = split(report, 2, source)
-    seed, good = payloads(seeds, vector)
+    seed, good = share_payloads(seeds, vector)
     bad = {
         "an element of P": (seed, VECTOR + P.to_bytes(8, "little") + vector[8:]),
         "an element of 2^64 - 1": (seed, VECTOR + b"\xff" * 8 + vector[8:]),
@@ -213,7 +211,7 @@ def test_what_is_not_a_share_is_refused_at_intake(make_lab: MakeLab) -> None:
             client.send(submission)  # a replay is the same report
         again = shared(study, report)
         for taken in sent[:2]:  # another report under an id that is taken: the first write stays
-            other = seal_under(study, payloads(*split(report, 2, source)), taken.withdrawal_key)
+            other = seal_under(study, share_payloads(*split(report, 2, source)), taken.withdrawal_key)
             assert other.submission_id == taken.submission_id
             with pytest.raises(TrimaskError):
                 client.send(other)

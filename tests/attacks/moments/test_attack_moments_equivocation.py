@@ -10,18 +10,16 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.moments.field import P, pack, unpack
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, batch_name, refused_with
-from trimask_server.suites.moments import rounds
-from trimask_server.suites.moments.batch_store import BatchStore
-from trimask_server.suites.moments.checking import pack_values
+from trimask_server.suites.moments import batch_check
+from trimask_server.suites.moments.batch_check import Rounds, pack_values
+from trimask_server.suites.moments.batch_store import BatchStore, verdict_message
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.right_services import MomentsPeerServicer
-from trimask_server.suites.moments.rounds import Rounds
-from trimask_server.suites.moments.totals import verdict_message
+from trimask_server.suites.moments.suite import MomentsPeerServicer
 
 MakeLab = Callable[[int], Lab]
 Answers = Mapping[str, object]
@@ -89,8 +87,8 @@ def test_different_forms_to_different_providers_cost_that_batch_alone(
         opened = await self._open(study, batch)
         (s, *others), *rest = opened.values
         public = await self._key_exchange.peer_key(study, caller)
-        info = rounds._info(study, batch, "R3", caller)
-        return rounds.seal(public, pack_values([((s + 1) % P, *others), *rest]), info)
+        info = batch_check._info(study, batch, "R3", caller)
+        return batch_check.seal(public, pack_values([((s + 1) % P, *others), *rest]), info)
 
     monkeypatch.setattr(Rounds, "sealed_forms", lie)
     lab = make_lab(3)
@@ -258,8 +256,8 @@ def test_an_altered_share_of_one_report_fails_it_and_shows_nothing(
         for place, name in enumerate(opened.ids):
             if name in altered:
                 shares[place, column.first_bit] = (int(shares[place, column.first_bit]) + 1) % P
-        checker = rounds.BatchChecker(study.id, study.moments.layout, provider, key)
-        return rounds._Opened(opened.ids, shares, checker.form_values(opened.ids, shares))
+        checker = batch_check.BatchChecker(study.id, study.moments.layout, provider, key)
+        return batch_check._Opened(opened.ids, shares, checker.form_values(opened.ids, shares))
 
     monkeypatch.setattr(Rounds, "_read", lie)
     lab = make_lab(2)

@@ -15,26 +15,26 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from trimask_client import Client
-from trimask_core.errors import TrimaskError, VerificationError
+from trimask_core.basics.encoding import decode_bytes
+from trimask_core.basics.errors import TrimaskError, VerificationError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.sealing import seal
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.secret import FILE_NAME, MomentsSecret
-from trimask_core.randomness import SystemRandom
-from trimask_core.sealing import seal
-from trimask_core.signed_study import approve
-from trimask_core.text_form import decode_bytes
+from trimask_core.study.signed import approve
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_proto.v1 import moments_pb2, node_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
-from trimask_server.node import context as node_context
 from trimask_server.protocol.plans import split_ids
+from trimask_server.runtime import context as node_context
 from trimask_server.suites.moments import key_exchange
+from trimask_server.suites.moments.batch_check import Rounds, _info
+from trimask_server.suites.moments.batch_store import exchange_key_message
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.key_exchange import KeyExchange
-from trimask_server.suites.moments.rounds import Rounds, _info
-from trimask_server.suites.moments.totals import exchange_key_message
 
 Rogue = Callable[..., Any]
 UNVERIFIED = ("bad_signature", "failed_verification", "tampered_component", "malformed")

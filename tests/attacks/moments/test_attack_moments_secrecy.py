@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_core.moments.challenge import bucket_of, derive_challenge
-from trimask_core.moments.check import Forms, forms, verdict
-from trimask_core.moments.field import P, pack
-from trimask_core.moments.interpolation import basis_at
+from trimask_core.moments.check import Forms, bucket_of, derive_challenge, forms, verdict
+from trimask_core.moments.field import P, basis_at, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments
+from trimask_server.suites.moments.batch_check import Rounds
 from trimask_server.suites.moments.key_exchange import KeyExchange
-from trimask_server.suites.moments.rounds import Rounds
 
 PEOPLE = 8
 

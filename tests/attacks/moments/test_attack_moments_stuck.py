@@ -10,13 +10,13 @@ import pytest
 
 from trimask_cli import owner
 from trimask_client import Client
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments
+from trimask_server.suites.moments.batch_check import Rounds
 from trimask_server.suites.moments.deliveries import Deliveries
-from trimask_server.suites.moments.rounds import Rounds
 from trimask_terminal.program import main
 
 TRIES = 3

@@ -7,9 +7,9 @@ import hashlib
 import pytest
 
 from moments_cases import SMALL, SMALL_NORM, STUDY
-from trimask_core.errors import ParameterError
-from trimask_core.moments import challenge as module
-from trimask_core.moments.challenge import (
+from trimask_core.basics.errors import ParameterError
+from trimask_core.moments import check as module
+from trimask_core.moments.check import (
     BUCKETS,
     Challenge,
     bucket_of,

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moments_cases import EFFECTS, a_challenge, check, forged, random_answers, random_effects, random_layout
-from trimask_core.errors import ImpossibleStudy
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 SMALL = Schema(
     (Attribute("age", "integer", 0, 9),),

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimask_core.errors import ParameterError, VerificationError
-from trimask_core.moments.field import P, batch_inverse, draw, expand_elements, inverse, pack, signed, unpack
-from trimask_core.moments.interpolation import basis_at, extend
-from trimask_core.randomness import DeterministicRandom, Stream
+from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom, Stream
+from trimask_core.moments.field import (
+    P,
+    basis_at,
+    batch_inverse,
+    draw,
+    expand_elements,
+    extend,
+    inverse,
+    pack,
+    signed,
+    unpack,
+)
 
 ELEMENT = st.integers(0, P - 1)
 PRIMES = (7, 11, 13, 101, P)

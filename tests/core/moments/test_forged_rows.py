@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from moments_cases import EFFECTS, a_challenge, forged, random_answers
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.check import forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 TINY = Schema(
     (Attribute("age", "integer", 0, 5), Attribute("region", "categorical", levels=("north", "south"))),

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moments_cases import SMALL, SMALL_ANSWERS, SMALL_NORM, random_answers, random_layout, random_schema
-from trimask_core.errors import AnswerError, ImpossibleStudy, ParameterError
-from trimask_core.moments.column import bit_weights, bits_of
+from trimask_core.basics.errors import AnswerError, ImpossibleStudy, ParameterError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.columns import bit_weights, bits_of
 from trimask_core.moments.field import P, signed
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Derived, Schema
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
 
 AGE = Attribute("age", "integer", 18, 90)
 SLEEP = Attribute("sleep", "continuous", 3, 12)

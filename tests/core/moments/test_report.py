@@ -23,14 +23,13 @@ from moments_cases import (
     random_layout,
     random_schema,
 )
-from trimask_core.errors import AnswerError, ParameterError
-from trimask_core.moments.challenge import Challenge
-from trimask_core.moments.check import FORMS, forms, verdict
+from trimask_core.basics.errors import AnswerError, ParameterError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.check import FORMS, Challenge, forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Schema
+from trimask_core.study.schema import Attribute, Schema
 
 BOX = MomentsLayout.of(SMALL)
 BALL = MomentsLayout.of(SMALL, SMALL_NORM)

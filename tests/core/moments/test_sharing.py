@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from moments_cases import SMALL, SMALL_ANSWERS, SMALL_NORM, a_challenge
-from trimask_core.errors import ParameterError, VerificationError
+from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.check import forms, verdict
 from trimask_core.moments.field import P, expand_elements, unpack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
-from trimask_core.moments.sharing import check_share_form, payloads, read_share, split
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.moments.report import build_report, check_share_form, read_share, share_payloads, split
 
 LAYOUT = MomentsLayout.of(SMALL, SMALL_NORM)
 
@@ -22,7 +21,7 @@ def test_shares_add_up_and_are_checked_apart(providers: int, source: Determinist
     seeds, vector = split(elements, providers, source)
     assert (len(seeds), len(vector)) == (providers - 1, 8 * LAYOUT.elements)
     assert len(set(seeds)) == providers - 1
-    sent = payloads(seeds, vector)
+    sent = share_payloads(seeds, vector)
     shares = [read_share(payload, k, providers, LAYOUT.elements) for k, payload in enumerate(sent, 1)]
     assert [sum(values) % P for values in zip(*shares, strict=True)] == elements
     assert shares[0] == expand_elements(seeds[0], LAYOUT.elements)
@@ -44,7 +43,7 @@ def test_totals_are_added_in_shares(source: DeterministicRandom) -> None:
     shares = []
     for hours in (1, 2.5, 6):
         elements = build_report(LAYOUT, {**SMALL_ANSWERS, "hours": hours}, source)
-        sent = payloads(*split(elements, 2, source))
+        sent = share_payloads(*split(elements, 2, source))
         shares.append([read_share(payload, k, 2, LAYOUT.elements) for k, payload in enumerate(sent, 1)])
     kept = [[sum(values) % P for values in zip(*own, strict=True)] for own in zip(*shares, strict=True)]
     parts = [LAYOUT.totals_of(total, reports=3 if k == 0 else 0) for k, total in enumerate(kept)]

@@ -13,12 +13,11 @@ from itertools import product
 
 import pytest
 
-from trimask_core.errors import ParameterError
-from trimask_core.moments.challenge import Challenge
-from trimask_core.moments.check import _forms, _verdict
+from trimask_core.basics.errors import ParameterError
+from trimask_core.moments.check import Challenge, _forms, _verdict
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements
-from trimask_core.schema import Attribute, Schema
+from trimask_core.study.schema import Attribute, Schema
 
 ONE_BIT = MomentsLayout.of(Schema((Attribute("a", "binary"),)))
 ONE_CHOICE = MomentsLayout.of(Schema((Attribute("a", "categorical", levels=("no", "yes")),)))

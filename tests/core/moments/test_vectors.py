@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from trimask_core.errors import VerificationError
-from trimask_core.moments.challenge import Challenge, challenge_key, derive_challenge
-from trimask_core.moments.check import forms, verdict
+from trimask_core.basics.errors import VerificationError
+from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.sharing import check_share_form, read_share
-from trimask_core.schema import Schema
-from trimask_core.weight import Weight
+from trimask_core.moments.report import check_share_form, read_share
+from trimask_core.study.schema import Schema
+from trimask_core.study.weight import Weight
 
 FOLDER = Path(__file__).parents[2] / "vectors"
 MAKE: dict[str, Any] = runpy.run_path(str(FOLDER / "make_moments_vectors.py"))

@@ -8,13 +8,14 @@ from random import Random
 import pytest
 
 from moments_cases import a_challenge, check, forged, random_answers
-from trimask_core.errors import ImpossibleStudy
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.field import P, signed
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_core.weight import Weight
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.weight import Weight
 
 SCHEMA = Schema(
     (

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from trimask_client import Client
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
 from trimask_faults.lab import FaultLab, wait_until
 from trimask_simulation.people import BLOCK_ROWS, PEOPLE, answers_of
 

@@ -13,18 +13,19 @@ import numpy as np
 import trimask
 from trimask_cli import owner
 from trimask_client import SealedSubmission
-from trimask_core.errors import TrimaskError
-from trimask_core.identity import SigningKey
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.party_files import admission_key, load_party, read_secret
-from trimask_core.randomness import SystemRandom
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy, approve, needs_commitment
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key, load_party, read_secret
+from trimask_core.study.signed import SignedStudy, approve, needs_commitment
+from trimask_core.submit.receipt import Receipt
 from trimask_patience import patience
 from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities
-from trimask_theory.study_plan import create_study, load_definition
+from trimask_theory.planning.study_definition import load_definition
+from trimask_theory.planning.study_plan import create_study
 
 __all__ = ["FaultLab", "wait_until"]
 

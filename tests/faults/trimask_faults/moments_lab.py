@@ -6,8 +6,8 @@ import json
 import time
 from collections import Counter
 
-from trimask_core.party_files import admission_key
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key
 from trimask_faults.lab import FaultLab
 from trimask_simulation.moments_people import moments_study, people_in
 from trimask_simulation.people import PEOPLE

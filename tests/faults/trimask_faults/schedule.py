@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimask_client import Client, SealedSubmission
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.receipt import Receipt
 from trimask_faults.lab import FaultLab
 from trimask_faults.moments_lab import FALSE, MomentsFaultLab
 from trimask_server.local.cluster import ProcessCluster, free_base_port

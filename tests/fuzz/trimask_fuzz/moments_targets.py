@@ -8,14 +8,15 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from trimask.manifest import MOMENTS_FILE, Manifest
-from trimask.totals import TOTALS_FORMAT, read_totals
+from trimask.data.deliveries import TOTALS_FORMAT, read_totals
+from trimask.data.manifest import MOMENTS_FILE, Manifest
+from trimask_core.basics.encoding import canonical_json, encode_bytes
+from trimask_core.basics.errors import Refused, StudyError, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom, Stream
 from trimask_core.collusion import collusion_of
-from trimask_core.counted import COUNTED_FILE
-from trimask_core.errors import Refused, StudyError, VerificationError
 from trimask_core.moments.field import P, draw, pack
-from trimask_core.moments.payloads import check_payload, form_of, payloads
-from trimask_core.moments.release import (
+from trimask_core.moments.report import check_payload, form_of, payloads, read_share
+from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
     asked_hash,
@@ -24,16 +25,14 @@ from trimask_core.moments.release import (
     decode,
     values_hash,
 )
-from trimask_core.moments.sharing import read_share
-from trimask_core.randomness import DeterministicRandom, Stream
-from trimask_core.signed_study import SignedStudy
-from trimask_core.text_form import canonical_json, encode_bytes
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.inclusion import COUNTED_FILE
 from trimask_fuzz.target import JSON_WORDS, Target, promised
-from trimask_server.suites.moments.checking import read_shares
-from trimask_server.suites.moments.kept_ledger import KeptLedger
+from trimask_server.suites.moments.batch_check import read_shares
+from trimask_server.suites.moments.delivery_log import KeptLedger
 from trimask_simulation.moments_people import exact_totals, make_moments_study
 from trimask_simulation.people import answers_of
-from trimask_theory.moments_question import MomentsQuestion
+from trimask_theory.moments.moments_question import MomentsQuestion
 
 __all__ = ["MOMENTS_TARGETS"]
 

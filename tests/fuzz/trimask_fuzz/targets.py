@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trimask.manifest import Manifest
-from trimask_core.counted import COUNTED_FILE
-from trimask_core.errors import (
+from trimask.data.manifest import Manifest
+from trimask_core.basics.errors import (
     ConfigError,
     InvitationError,
     Refused,
@@ -23,22 +22,23 @@ from trimask_core.errors import (
     TrimaskError,
     VerificationError,
 )
-from trimask_core.invitation import Invitation, Link
-from trimask_core.randomness import DeterministicRandom, SystemRandom
-from trimask_core.receipt import ProviderReceipt, Receipt
-from trimask_core.refusals import Reason
+from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.sealing import component_info
 from trimask_core.rows.payloads import payloads, read_component, read_tags
-from trimask_core.sealing import component_info
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.submission import build_submission
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.inclusion import COUNTED_FILE
+from trimask_core.submit.invitation import Invitation, Link
+from trimask_core.submit.receipt import ProviderReceipt, Receipt
+from trimask_core.submit.submission import build_submission
 from trimask_fuzz.moments_targets import MOMENTS_TARGETS
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_proto.v1 import common_pb2
-from trimask_server.protocol.matrices import Assembler, slices
 from trimask_server.settings.config import load_config
+from trimask_server.suites.rows.math import Assembler, slices
 from trimask_simulation.people import answers_of, make_study
-from trimask_theory.study_definition import load_definition
+from trimask_theory.planning.study_definition import load_definition
 
 __all__ = ["TARGETS"]
 

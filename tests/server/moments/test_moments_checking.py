@@ -5,29 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_core.errors import VerificationError
-from trimask_core.moments.challenge import bucket_of, challenge_key, derive_challenge
-from trimask_core.moments.check import forms
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.check import bucket_of, challenge_key, derive_challenge, forms
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
-from trimask_core.moments.sharing import payloads, split
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Schema
-from trimask_server.suites.moments.checking import (
+from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.study.schema import Attribute, Schema
+from trimask_server.suites.moments.batch_check import (
     BatchChecker,
-    pack_values,
-    read_shares,
-    sum_accepted,
-    unpack_values,
-    verdicts,
-)
-from trimask_server.suites.moments.field_array import (
     column_sums,
     expand_seeds,
     limbs,
+    pack_values,
     product,
+    read_shares,
     read_vectors,
+    sum_accepted,
+    unpack_values,
+    verdicts,
 )
 
 STUDY = b"s" * 32
@@ -89,7 +85,7 @@ def test_a_batch_is_checked_as_the_core_checks_reports(providers: int) -> None:
     bad = {3: layout.products.start, 5: 0, 8: layout.rho_squared}
     for place, element in bad.items():
         reports[place][element] = (reports[place][element] + 1) % P
-    parcels = [payloads(*split(report, providers, source)) for report in reports]
+    parcels = [share_payloads(*split(report, providers, source)) for report in reports]
     shares = {
         k: read_shares([parcel[k - 1] for parcel in parcels], k, providers, layout)
         for k in range(1, providers + 1)

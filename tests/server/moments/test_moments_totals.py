@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from trimask_core.errors import ConfigError, Refused, VerificationError
+from trimask_core.basics.errors import ConfigError, Refused, VerificationError
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.noise import release_noise
-from trimask_core.moments.release import (
+from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.totals import (
     AddedBatch,
     accepted_hash,
     decode,
     read_values,
     release_hash,
+    release_noise,
     values_hash,
 )
-from trimask_core.moments.report import build_report
-from trimask_core.moments.secret import MomentsSecret
-from trimask_core.moments.sharing import payloads, split
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.schema import Attribute, Derived, Schema
-from trimask_server.suites.moments.checking import read_shares, sum_accepted
-from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead
-from trimask_server.suites.moments.totals import add_noise, add_up, blind
+from trimask_core.study.derived import Derived
+from trimask_core.study.schema import Attribute, Schema
+from trimask_server.suites.moments.batch_check import read_shares, sum_accepted
+from trimask_server.suites.moments.batch_store import add_noise, add_up, blind
+from trimask_server.suites.moments.delivery_log import KeptLedger, LedgerHead
 
 STUDY = b"s" * 32
 SCHEMA = Schema(
@@ -52,7 +52,7 @@ def expected_totals(layout: MomentsLayout) -> list[int]:
 @pytest.mark.parametrize("sigma", [0.0, 2.5])
 def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> None:
     layout, source = MomentsLayout.of(SCHEMA), DeterministicRandom("totals")
-    parcels = [payloads(*split(build_report(layout, person, source), 3, source)) for person in PEOPLE]
+    parcels = [share_payloads(*split(build_report(layout, person, source), 3, source)) for person in PEOPLE]
     publics = {k: secret.exchange_key(STUDY).public for k, secret in SECRETS.items()}
     delivered, plain, noise = [], [], []
     noises = release_noise([column.width for column in layout.columns], sigma, 1)

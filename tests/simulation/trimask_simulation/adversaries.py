@@ -20,20 +20,20 @@ from unittest import mock
 
 import numpy as np
 
-from trimask_core.closing import sign_close
-from trimask_core.errors import Refused
-from trimask_core.receipt import Receipt
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import sign_close
+from trimask_core.submit.receipt import Receipt
 from trimask_proto.v1 import row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_draw_pb2 import PoolVerdicts, RowDraw
 from trimask_server.collector.right_calls import RightCalls
-from trimask_server.protocol.draw import Draw
 from trimask_server.suites.rows import unmasking
-from trimask_server.suites.rows.draw_driver import DrawDriver
+from trimask_server.suites.rows.collector_draw import DrawDriver
+from trimask_server.suites.rows.draw import Draw
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_simulation.oracle import Oracle, require, split

@@ -18,10 +18,10 @@ import grpc
 
 from trimask_client.queue import Queue
 from trimask_client.transport import Endpoint, call_error
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.receipt import Receipt
-from trimask_core.refusals import REASON_KEY
-from trimask_core.signed_study import SignedStudy
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import REASON_KEY
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.receipt import Receipt
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import VirtualLoop
 from trimask_simulation.network import Network

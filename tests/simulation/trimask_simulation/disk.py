@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trimask_server.store.group_writer import GroupWriter
-from trimask_server.store.interface import Transaction
-from trimask_server.store.migration import Migration
+from trimask_server.store.interface import Migration, Transaction
 from trimask_server.store.sqlite import SqliteStore, _SqliteSession, migrate
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimask_core.moments.field import P, unpack
-from trimask_core.moments.release import accepted_hash
-from trimask_core.receipt import Receipt
-from trimask_server.collector.catalogue import dataset_folder
+from trimask_core.moments.totals import accepted_hash
+from trimask_core.submit.receipt import Receipt
+from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
-from trimask_server.suites.moments.totals import add_up
+from trimask_server.suites.moments.batch_store import add_up
 from trimask_simulation.moments_people import exact_totals, honest, people_in
 from trimask_simulation.oracle import Oracle, require, split
 from trimask_simulation.parties import storage_ring

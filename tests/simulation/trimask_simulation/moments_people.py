@@ -13,18 +13,19 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from unittest import mock
 
-from trimask_core.identity import SigningKey
-from trimask_core.moments import payloads
+from trimask_core.basics.randomness import DeterministicRandom, RandomSource
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
-from trimask_core.randomness import DeterministicRandom, RandomSource
-from trimask_core.schema import Attribute, Schema
-from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Party, Protection, Study
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Protection
+from trimask_core.study.party import Party
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import SignedStudy, approve
 from trimask_simulation.people import DIGITS, GROUPS, Keys, answers_of, party_card, person_of
 
 __all__ = [
@@ -136,5 +137,5 @@ def false_devices(false: Collection[int], chance: random.Random) -> Iterator[Non
             elements[place] = (elements[place] + chance.randrange(1, P)) % P
         return elements
 
-    with mock.patch.object(payloads, "build_report", report):
+    with mock.patch.object(report, "build_report", report):
         yield

@@ -17,13 +17,13 @@ from typing import Any
 import grpc
 from grpc.aio import AioRpcError, Metadata
 
-from trimask_core.randomness import DeterministicRandom
-from trimask_core.refusals import REASON_KEY
-from trimask_core.study import Party
-from trimask_server.node.context import NodeContext
-from trimask_server.node.peers import Peers
-from trimask_server.operations.guard import Admission, GuardedServer
-from trimask_server.operations.limits import Limits
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.refusals import REASON_KEY
+from trimask_core.study.party import Party
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.inbound_limits import Limits
+from trimask_server.runtime.interceptors import Admission, GuardedServer
+from trimask_server.runtime.peers import Peers
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace

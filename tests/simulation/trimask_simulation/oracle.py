@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from trimask_core.closing import Closing, closing_of
-from trimask_core.counted import COUNTED_FILE, Counted
-from trimask_core.receipt import Receipt
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import Closing, closing_of
+from trimask_core.submit.inclusion import COUNTED_FILE, Counted
+from trimask_core.submit.receipt import Receipt
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
-from trimask_server.collector.catalogue import dataset_folder
-from trimask_server.protocol.draw import Draw
+from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
+from trimask_server.suites.rows.draw import Draw
 from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities

@@ -12,19 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimask_core.randomness import DeterministicRandom
+from trimask_core.basics.randomness import DeterministicRandom
 from trimask_server.collector.publication import place_files
 from trimask_server.local.cluster import role_of
-from trimask_server.node.context import make_context
-from trimask_server.node.host import Host
-from trimask_server.node.keys import NodeKeys
-from trimask_server.node.workers import Workers
 from trimask_server.programs.roles import Node, assemble
 from trimask_server.right.sealing_keys import RingKey, SealingRing
+from trimask_server.runtime.context import Workers, make_context
+from trimask_server.runtime.host import Host
+from trimask_server.runtime.peers import NodeKeys
 from trimask_server.settings.config import NodeConfig
+from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.interface import StoreError
 from trimask_server.store.master_keys import KeyRing
-from trimask_server.store.schema import COLLECTOR, PROVIDER
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults

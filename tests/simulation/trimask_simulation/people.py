@@ -13,17 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.identity import SigningKey
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.randomness import DeterministicRandom
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS, default_noise_columns, least_tau, noise_columns_mu
+from trimask_core.rows.noise_columns import (
+    CHECK_DIRECTIONS,
+    default_noise_columns,
+    least_tau,
+    noise_columns_mu,
+)
 from trimask_core.rows.study import RowsSettings
-from trimask_core.schema import Attribute, Schema
-from trimask_core.sealing import SealingKey
-from trimask_core.signed_study import SignedStudy, approve
-from trimask_core.study import Party, Protection, Study
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Protection
+from trimask_core.study.party import Party
+from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.signed import SignedStudy, approve
 
 __all__ = ["PEOPLE", "Keys", "answers_of", "make_study", "multiplicities", "party_card", "person_of"]
 

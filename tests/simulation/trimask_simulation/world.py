@@ -19,20 +19,20 @@ from unittest import mock
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from trimask_client import client as client_module
-from trimask_core import submission as submission_module
-from trimask_core.closing import closing_of, sign_close
-from trimask_core.errors import Refused
-from trimask_core.hpke import hpke_seal
-from trimask_core.randomness import DeterministicRandom, RandomSource
-from trimask_core.receipt import Receipt
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_core.submission import SealedSubmission, build_submission
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.randomness import DeterministicRandom, RandomSource
+from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import closing_of, sign_close
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit import submission as submission_module
+from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.right import opener
-from trimask_server.suites.moments import key_exchange, rounds
+from trimask_server.suites.moments import batch_check, key_exchange
 from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
 from trimask_simulation.devices import Device
 from trimask_simulation.faults import Faults
@@ -378,7 +378,7 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         return made
 
     with contextlib.ExitStack() as stack:
-        for module in (submission_module, key_exchange, rounds):
+        for module in (submission_module, key_exchange, batch_check):
             stack.enter_context(mock.patch.object(module, "seal", seal))
         stack.enter_context(mock.patch.object(client_module, "build_submission", build))
         if isinstance(world.oracle, MomentsOracle):

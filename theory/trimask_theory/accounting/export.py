@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.errors import ParameterError
-from trimask_theory._checks import positive
-from trimask_theory.accounting.loss import LossDistribution
+from trimask_core.basics.errors import ParameterError
+from trimask_theory.accounting.composition import LossDistribution
 from trimask_theory.accounting.mechanism import Mechanism
-
-__all__ = ["loss_distributions", "to_dp_accounting", "to_prv_accountant"]
+from trimask_theory.checks import positive
 
 Array = NDArray[np.float64]
 

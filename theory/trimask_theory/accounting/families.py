@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from trimask_core.guarantee import Basis, Neighbours
-from trimask_theory import _checks, masked_noise, projection
-from trimask_theory._hypergeometric import inverse_log_0f1, log_0f1
-from trimask_theory._noncentral_chi import log_density
-from trimask_theory.accounting.loss import LossDistribution, from_density, from_points
+from trimask_core.study.guarantee import Basis, Neighbours
+from trimask_theory import checks
+from trimask_theory.accounting.composition import LossDistribution, from_density, from_points
 from trimask_theory.accounting.mechanism import GaussianMechanism, Mechanism
-
-__all__ = ["LocalNoise", "MaskedRelease", "NoisyGram", "PrivateComponents", "Projection", "VectorSum"]
+from trimask_theory.masking import masked_noise
+from trimask_theory.masking.hypergeometric import inverse_log_0f1, log_0f1, log_density
+from trimask_theory.mechanisms import projection
 
 Array = NDArray[np.float64]
 
@@ -37,9 +36,9 @@ class LocalNoise(GaussianMechanism):
     family = "local noise"
 
     def __init__(self, sigma: float, sensitivity: float = 1.0) -> None:
-        sensitivity = _checks.positive("sensitivity", sensitivity)
+        sensitivity = checks.positive("sensitivity", sensitivity)
         super().__init__(
-            sensitivity / _checks.positive("sigma", sigma), Neighbours("unit", distance=sensitivity)
+            sensitivity / checks.positive("sigma", sigma), Neighbours("unit", distance=sensitivity)
         )
 
 
@@ -49,8 +48,8 @@ class NoisyGram(GaussianMechanism):
     family = "noisy Gram"
 
     def __init__(self, sigma: float, row_norm: float = 1.0) -> None:
-        norm = _checks.positive("row_norm", row_norm)
-        mu = math.sqrt(2) * norm**2 / _checks.positive("sigma", sigma)
+        norm = checks.positive("row_norm", row_norm)
+        mu = math.sqrt(2) * norm**2 / checks.positive("sigma", sigma)
         super().__init__(mu, Neighbours("record", row_norm=norm))
 
 
@@ -61,7 +60,7 @@ class VectorSum(GaussianMechanism):
 
     def __init__(self, noise: Array | list[float], ranges: Array | list[float]) -> None:
         moves = [
-            _checks.positive("ranges", float(width)) / _checks.positive("noise", float(deviation))
+            checks.positive("ranges", float(width)) / checks.positive("noise", float(deviation))
             for width, deviation in zip(ranges, noise, strict=True)
         ]
         super().__init__(math.hypot(*moves), Neighbours("record"))
@@ -117,13 +116,13 @@ class MaskedRelease(Mechanism):
         row_norm: float | None = None,
         rounding: float = 0.0,
     ) -> None:
-        self.sigma = _checks.positive("sigma", sigma)
-        self.rounding = _checks.non_negative("rounding", rounding)
-        self.attributes = _checks.whole("attributes", attributes, 1)
-        self.rows = _checks.whole("rows", rows, self.attributes + 1)
-        _checks.one_of("protect", protect, ("record", "unit"))
+        self.sigma = checks.positive("sigma", sigma)
+        self.rounding = checks.non_negative("rounding", rounding)
+        self.attributes = checks.whole("attributes", attributes, 1)
+        self.rows = checks.whole("rows", rows, self.attributes + 1)
+        checks.one_of("protect", protect, ("record", "unit"))
         self.protect = protect
-        norm = math.sqrt(attributes) if row_norm is None else _checks.positive("row_norm", row_norm)
+        norm = math.sqrt(attributes) if row_norm is None else checks.positive("row_norm", row_norm)
         self.neighbours = Neighbours(
             protect, row_norm=norm, distance=2 * norm if protect == "record" else 1.0
         )
@@ -144,7 +143,7 @@ class MaskedRelease(Mechanism):
     def delta(self, epsilon: float) -> float:
         """The sharp delta."""
         floor = max(
-            _checks.non_negative("epsilon", epsilon), 1e-12
+            checks.non_negative("epsilon", epsilon), 1e-12
         )  # where masked_noise begins; delta is continuous
         norm = self.neighbours.row_norm
         return masked_noise.delta(
@@ -197,9 +196,9 @@ class Projection(Mechanism):
     basis: Basis = "proved"
 
     def __init__(self, sigma: float, reduced_dim: int, row_norm: float = 1.0) -> None:
-        self.sigma = _checks.positive("sigma", sigma)
-        self.reduced_dim = _checks.whole("reduced_dim", reduced_dim, 1)
-        norm = _checks.positive("row_norm", row_norm)
+        self.sigma = checks.positive("sigma", sigma)
+        self.reduced_dim = checks.whole("reduced_dim", reduced_dim, 1)
+        norm = checks.positive("row_norm", row_norm)
         self.neighbours = Neighbours("add-remove", row_norm=norm)
         self.leverage = norm**2 / (norm**2 + self.sigma**2)
 

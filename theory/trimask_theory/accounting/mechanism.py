@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from trimask_core.errors import ParameterError
-from trimask_core.guarantee import Basis, Neighbours
-from trimask_theory import gdp
-from trimask_theory._checks import non_negative, positive, probability
-from trimask_theory.accounting.composition import Factor, LossSum
-from trimask_theory.accounting.loss import LossDistribution, from_density, from_points
-
-__all__ = ["ApproximateDP", "Composition", "GaussianMechanism", "Mechanism"]
+from trimask_core.basics.errors import ParameterError
+from trimask_core.study.guarantee import Basis, Neighbours
+from trimask_theory.accounting.composition import Factor, LossDistribution, LossSum, from_density, from_points
+from trimask_theory.checks import non_negative, positive, probability
+from trimask_theory.gaussian import gdp
 
 Array = NDArray[np.float64]
 

@@ -15,17 +15,14 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from trimask_core.errors import ParameterError, StudyError
-from trimask_core.guarantee import Neighbours
-from trimask_core.study import Study
-from trimask_theory._checks import probability
+from trimask_core.basics.errors import ParameterError, StudyError
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Neighbours
 from trimask_theory.accounting.export import loss_distributions
 from trimask_theory.accounting.families import MaskedRelease
 from trimask_theory.accounting.mechanism import ApproximateDP, Composition, GaussianMechanism, Mechanism
-from trimask_theory.masked_noise import Protection
-
-__all__ = ["Total", "gaussian_cover", "mechanisms_of", "rounding", "total"]
-
+from trimask_theory.checks import probability
+from trimask_theory.masking.masked_noise import Protection
 
 _LARGEST_MU = 1000.0
 _LARGEST_LOSS = 700.0

@@ -1,1 +1,1 @@
-"""What only the papers need: their tables run again, and a method they are compared with. Nothing of the product uses it."""
+"""What only the papers need: attacks, audits, and statements that no part of the product uses."""

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_theory import least_squares, projection, relative
+from trimask_theory.mechanisms import least_squares, projection
+from trimask_theory.papers import relative
 from trimask_theory.papers.ndis_tables import DATA, EPSILON, Data, chunks, ratios
-from trimask_theory.relative import RelativeSet
-
-__all__ = ["PRINTED", "Row", "inherent", "main", "measure", "rows_of"]
+from trimask_theory.papers.relative import RelativeSet
 
 Array = NDArray[np.float64]
 RP, M_RP, M_LS, GAUSSIAN, SHEFFET = (

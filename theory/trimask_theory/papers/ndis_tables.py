@@ -22,9 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_theory import least_squares, projection
-
-__all__ = ["DATA", "PRINTED", "Data", "Row", "chunks", "gram", "main", "measure", "ratios", "sigmas"]
+from trimask_theory.mechanisms import least_squares, projection
 
 Array = NDArray[np.float64]
 FORMAT = "trimask-ndis-tables/1"

@@ -36,10 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from trimask_theory import clipped_sum, gdp, vector_sum
-from trimask_theory.normal_source import NormalSource
-
-__all__ = ["SHAPES", "Shape", "ShiftedSum", "compare", "quantile_search", "rotation", "shifted_sum", "table"]
+from trimask_theory.gaussian import gdp
+from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.mechanisms import clipped_sum, vector_sum
 
 Array = NDArray[np.float64]
 _SHIFT, _RADIUS = 0.25, 0.25

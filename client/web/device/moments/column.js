@@ -1,4 +1,4 @@
-/** The columns of the moments suite: how attributes become whole numbers z, and which bits hold them: `trimask_core.moments.column`. */
+/** The columns of the moments suite: how attributes become whole numbers z, and which bits hold them: `trimask_core.moments.columns`. */
 import { StudyError } from "../errors.js";
 
 /** @typedef {import("../schema.js").Schema} Schema */

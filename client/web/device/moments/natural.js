@@ -1,4 +1,4 @@
-/** From z back to the schema's own columns: a study whose columns could not be found from the sums is refused: `trimask_core.moments.natural`. */
+/** From z back to the schema's own columns: a study whose columns could not be found from the sums is refused: `trimask_core.moments.columns`. */
 import { ONES } from "../derived.js";
 import { StudyError } from "../errors.js";
 

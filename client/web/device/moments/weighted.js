@@ -1,4 +1,4 @@
-/** The columns that prove that every column of a report was multiplied by one root s: `trimask_core.moments.weighted`. */
+/** The columns that prove that every column of a report was multiplied by one root s: `trimask_core.moments.columns`. */
 import { bitWeights, PLAIN } from "./column.js";
 
 /** @typedef {import("./column.js").Column} Column */

@@ -1,6 +1,6 @@
 /**
  * Who would have to collude to recover people's rows: a coalition's knowledge, closed under the rules of linear algebra.
- * `trimask_core.rows._collusion_closure` states the rules and what they rest on; this repeats them, bit mask by bit mask.
+ * `trimask_core.rows.collusion_closure` states the rules and what they rest on; this repeats them, bit mask by bit mask.
  */
 import { StudyError } from "../errors.js";
 

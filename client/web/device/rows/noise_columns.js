@@ -1,4 +1,4 @@
-/** How far apart two answers of a person are in X B_0, for whoever has not B_0: `trimask_core.rows.obfuscation`. */
+/** How far apart two answers of a person are in X B_0, for whoever has not B_0: `trimask_core.rows.noise_columns`. */
 
 /** log Gamma, x > 0: Stirling's series from 16 on. @param {number} x */
 export function logGamma(x) {

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.collector.console.records import Records
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.services import StudyServicer
-from trimask_server.node.context import NodeContext
-
-__all__ = ["Clerk"]
+from trimask_server.runtime.context import NodeContext
 
 _EVERY_SECONDS = 20.0
 

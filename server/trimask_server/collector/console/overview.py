@@ -1,19 +1,21 @@
-"""What the console shows of one study, as plain values for its template."""
+"""What the console shows of one study, as plain values for its template.
+
+A study's budget in words, for the console: in all, spent, left, and how many answers it went to.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
-from trimask_core.closing import closing_of
-from trimask_core.refusals import Reason
-from trimask_core.spending import spending
-from trimask_core.study import Study
-from trimask_core.waiting import waiting_of
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import closing_of, waiting_of
+from trimask_core.submit.personal_budget import spending
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.console.records import DAY_MS, Invited
-
-__all__ = ["closing_values", "invitation_values", "refusal_values", "together_words", "waiting_values"]
+from trimask_server.collector.releases.budget_ledger import BudgetLedger
+from trimask_server.protocol.accounting import left_after, spent_by
 
 _DAYS_SHOWN = 30
 
@@ -115,3 +117,25 @@ def invitation_values(
             for day, total in shown
         ],
     }
+
+
+async def budget_lines(ledger: BudgetLedger, study: Study) -> list[tuple[str, str]]:
+    """(name, amount) lines; none for a study that publishes its releases by itself."""
+    budget = study.protection.budget
+    if budget is None:
+        return []
+    entries = await ledger.entries(study.id)
+    prices = [entry.price for entry in entries]
+    amounts = (("in all", budget), ("spent", spent_by(budget, prices)), ("left", left_after(budget, prices)))
+    lines = [
+        (
+            name,
+            ", ".join(
+                f"{part} = {getattr(amount, part):.4g}"
+                for part in ("epsilon", "delta", "mu")
+                if getattr(amount, part, None) is not None
+            ),
+        )
+        for name, amount in amounts
+    ]
+    return [*lines, ("answers", f"{len(entries):,}")]

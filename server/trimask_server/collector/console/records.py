@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimask_server.audit.log import AuditLog
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["DAY_MS", "Invited", "Records", "erase_study"]
 
 DAY_MS = 86_400_000
 

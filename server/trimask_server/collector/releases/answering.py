@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trimask_core.errors import Refused
-from trimask_core.guarantee import Guarantee
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee
 from trimask_proto.v1 import release_pb2
 from trimask_server.protocol.accounting import Price
-
-__all__ = ["Answers", "Drawn", "NotBegun", "Prepared", "Unfinished"]
 
 
 class NotBegun(Exception):

@@ -14,14 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Budget
-from trimask_server.collector.open_release import end_answers
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.guarantee import Budget
+from trimask_server.collector.publication import end_answers
 from trimask_server.protocol.accounting import Price, left_after, require_affordable
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["BudgetLedger", "Entry", "EntryState"]
 
 EntryState = Literal["reserved", "answered", "failed"]
 _FIELDS = "request_id, fingerprint, mechanism, epsilon, delta, mu, reserve_time_ms, state, question, answer, signature"

@@ -16,19 +16,18 @@ from typing import Any
 
 import grpc
 
-from trimask_core.errors import ParameterError, Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Budget, Study
+from trimask_core.basics.errors import ParameterError, Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Budget
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
 from trimask_server.access.gate import require_access, require_owner
-from trimask_server.collector.open_release import answers_state
+from trimask_server.collector.publication import answers_state
 from trimask_server.collector.releases.answering import Answers, Drawn, NotBegun, Prepared, Unfinished
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context
 from trimask_server.protocol.accounting import Price, Purses, left_after, spent_by
-
-__all__ = ["ReleaseOwnerServicer", "ReleaseServicer", "fingerprint_of"]
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context
 
 REQUEST_ID_BYTES = 16
 _ENTRY_STATES = {

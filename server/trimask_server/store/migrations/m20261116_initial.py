@@ -26,9 +26,7 @@ saw of every node. What is in the budget ledger counts for ever: the triggers ho
 
 from __future__ import annotations
 
-from trimask_server.store.migration import Migration, append_only, portable
-
-__all__ = ["COLLECTOR", "PROVIDER"]
+from trimask_server.store.interface import Migration, append_only, portable
 
 _COMMON = """
 CREATE TABLE refusals (reason TEXT PRIMARY KEY, count INTEGER NOT NULL);

@@ -14,20 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimask_core.errors import Refused, TrimaskError
-from trimask_core.moments.release import asked_hash
-from trimask_core.refusals import Reason
-from trimask_core.schema import ONES
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused, TrimaskError
+from trimask_core.basics.refusals import Reason
+from trimask_core.moments.totals import asked_hash
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import ONES
 from trimask_proto.v1 import moments_pb2, release_pb2
 from trimask_server.collector.releases.answering import Drawn, NotBegun, Prepared, Unfinished
-from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price
-from trimask_server.suites.moments.gathering import call_all, commit, deliver
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.moments.publisher import call_all, commit, deliver
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
-from trimask_theory.moments_question import MomentsQuestion, QuestionKind
-
-__all__ = ["MomentsAnswers"]
+from trimask_theory.moments.moments_question import MomentsQuestion, QuestionKind
 
 _SECONDS = 8.0
 _MOST_VALUES = 50_000

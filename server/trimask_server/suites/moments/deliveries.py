@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimask_core.errors import Refused
-from trimask_core.identity import verify
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
 from trimask_core.moments.field import pack
-from trimask_core.moments.release import (
+from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
     AddedBatch,
@@ -27,23 +28,18 @@ from trimask_core.moments.release import (
     release_hash,
     values_hash,
 )
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.node.context import NodeContext
 from trimask_server.protocol.accounting import Price, require_affordable
-from trimask_server.protocol.plans import split_ids
-from trimask_server.protocol.roles import right_roles
-from trimask_server.suites.moments.batch_store import BatchStore
-from trimask_server.suites.moments.kept_ledger import KeptLedger, LedgerHead, LockedLedger
+from trimask_server.protocol.plans import right_roles, split_ids
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.moments.batch_store import BatchStore, add_noise, add_up, blind
+from trimask_server.suites.moments.delivery_log import KeptLedger, LedgerHead, LockedLedger
 from trimask_server.suites.moments.key_exchange import KeyExchange
-from trimask_server.suites.moments.totals import add_noise, add_up, blind
 
 if TYPE_CHECKING:
-    from trimask_theory.moments_question import MomentsQuestion
-
-__all__ = ["Deliveries"]
+    from trimask_theory.moments.moments_question import MomentsQuestion
 
 
 @dataclass(frozen=True)
@@ -339,6 +335,6 @@ def _require_all(
 
 def _read_question(text: bytes, study: Study) -> MomentsQuestion:
     """A question of a study with a budget. Its statistics take half a second to import: not every node is ever asked."""
-    from trimask_theory.moments_question import MomentsQuestion
+    from trimask_theory.moments.moments_question import MomentsQuestion
 
     return MomentsQuestion.read(text, study)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trimask_core.errors import Refused, VerificationError
-from trimask_core.identity import verify
-from trimask_core.moments.challenge import challenge_key, contribution_hash
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
+from trimask_core.crypto.sealing import SealingKey, seal
+from trimask_core.moments.check import challenge_key, contribution_hash
 from trimask_core.moments.secret import MomentsSecret
-from trimask_core.refusals import Reason
-from trimask_core.sealing import SealingKey, seal
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.protocol.roles import right_roles
-from trimask_server.suites.moments.totals import exchange_key_message
-
-__all__ = ["KeyExchange"]
+from trimask_server.protocol.plans import right_roles
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.moments.batch_store import exchange_key_message
 
 
 @dataclass(frozen=True)

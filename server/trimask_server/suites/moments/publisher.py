@@ -1,19 +1,168 @@
-"""From gathered totals to a dataset anybody can check: the noisy totals, and what each right provider signed and sent."""
+"""From gathered totals to a dataset anybody can check: the noisy totals, and what each right provider signed and sent.
+
+The collector gathers totals: commitments of all right providers first, then every delivery, checked and added up.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from trimask_core.study import Study
-from trimask_server.collector.catalogue import Catalogue, Release
-from trimask_server.collector.publication import Tally, place_files, remove_others, signed_manifest
-from trimask_server.node.context import NodeContext
-from trimask_server.suites.moments.gathering import Gathered
+from trimask_core.basics.encoding import encode_bytes
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
+from trimask_core.moments.totals import (
+    COMMITMENTS,
+    TOTALS,
+    asked_hash,
+    commitment_message,
+    commitments_message,
+    decode,
+    read_values,
+    values_hash,
+)
+from trimask_core.study.definition import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.collector.publication import (
+    Catalogue,
+    Release,
+    Tally,
+    place_files,
+    remove_others,
+    signed_manifest,
+)
+from trimask_server.protocol.plans import right_roles
+from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.moments.release_ledger import ReleaseLedger
 
-__all__ = ["publish"]
+
+@dataclass(frozen=True)
+class Gathered:
+    """The noisy totals, with everything that proves them: what each provider committed to and delivered."""
+
+    totals: list[int]
+    accepted_hash: bytes
+    accepted_count: int
+    commitments: Sequence[moments_pb2.TotalsCommitment]
+    deliveries: Sequence[moments_pb2.DeliverTotalsResponse]
+
+    def shown(self) -> list[dict[str, Any]]:
+        """What each provider signed and delivered, JSON-ready, for anybody who checks the totals."""
+        return [
+            {
+                "role": commitment.role,
+                "values": encode_bytes(delivery.values),
+                "salt": encode_bytes(delivery.salt),
+                "values_hash": commitment.values_hash.hex(),
+                "accepted_count": commitment.accepted_count,
+                "signature": encode_bytes(commitment.signature),
+                "commitments_signature": encode_bytes(delivery.signature),
+            }
+            for commitment, delivery in zip(self.commitments, self.deliveries, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What every right provider has fixed and signed, and nobody has sent or charged yet."""
+
+    totals: moments_pb2.AskedTotals
+    commitments: Sequence[moments_pb2.TotalsCommitment]
+
+
+async def gather(
+    node: NodeContext, study: Study, number: int, batch_ids: Sequence[bytes], question: bytes = b""
+) -> Gathered:
+    """Ask every right provider; a repeat gets the same answer."""
+    return await deliver(node, study, await commit(node, study, number, batch_ids, question))
+
+
+async def commit(
+    node: NodeContext,
+    study: Study,
+    number: int,
+    batch_ids: Sequence[bytes],
+    question: bytes = b"",
+    timeout_seconds: float = 20.0,
+) -> Committed:
+    """Have every right provider fix its part; each refuses here what it would not deliver."""
+    totals = moments_pb2.AskedTotals(
+        study_id=study.id, release_number=number, batch_ids=b"".join(batch_ids), question=question
+    )
+    asked = asked_hash(study.id, number, totals.batch_ids, question)
+    request = moments_pb2.CommitTotalsRequest(totals=totals)
+    answers = await call_all(node, study, lambda stub: stub.CommitTotals, request, timeout_seconds)
+    commitments = [answer.commitment for answer in answers]
+    for role, item in zip(right_roles(study), commitments, strict=True):
+        message = commitment_message(asked, role, item.accepted_hash, item.accepted_count, item.values_hash)
+        verify(study.party(role).identity, TOTALS, message, item.signature, f"the commitment of {role}")
+    if len({(item.accepted_hash, item.accepted_count) for item in commitments}) != 1:
+        raise Refused(Reason.BATCH_DISAGREED, "the right providers have different reports in this release")
+    return Committed(totals, commitments)
+
+
+async def deliver(
+    node: NodeContext, study: Study, committed: Committed, timeout_seconds: float = 20.0
+) -> Gathered:
+    """Have every right provider deliver what it fixed, check it against its word, and add up."""
+    totals, commitments = committed.totals, committed.commitments
+    request = moments_pb2.DeliverTotalsRequest(totals=totals, commitments=commitments)
+    deliveries = await call_all(node, study, lambda stub: stub.DeliverTotals, request, timeout_seconds)
+    count = _count(study, totals.question)
+    values = []
+    for item, delivery in zip(commitments, deliveries, strict=True):
+        found = read_values(delivery.values, count)
+        if values_hash(found, delivery.salt) != item.values_hash:
+            raise Refused(
+                Reason.BATCH_DISAGREED, f"{item.role} delivered something other than it committed to"
+            )
+        values.append(found)
+    first = commitments[0]
+    asked = asked_hash(study.id, totals.release_number, totals.batch_ids, totals.question)
+    seen = commitments_message(
+        asked, first.accepted_hash, first.accepted_count, [item.values_hash for item in commitments]
+    )
+    for item, delivery in zip(commitments, deliveries, strict=True):
+        identity = study.party(item.role).identity
+        verify(identity, COMMITMENTS, seen, delivery.signature, f"what {item.role} saw of the commitments")
+    return Gathered(decode(values), first.accepted_hash, first.accepted_count, commitments, deliveries)
+
+
+async def call_all(
+    node: NodeContext,
+    study: Study,
+    method: Callable[[MomentsServiceStub], Any],
+    request: Any,
+    timeout_seconds: float,
+) -> list[Any]:
+    """The answers of all right providers, in their order; when all have ended, the first refusal, with who it was."""
+    stubs = {role: MomentsServiceStub(node.peers.channel(study.party(role))) for role in right_roles(study)}
+    calls = (node.peers.call(method(stub), request, timeout_seconds) for stub in stubs.values())
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    for role, error in zip(stubs, answers, strict=True):
+        if isinstance(error, Refused):
+            raise Refused(error.reason, f"{role}: {error}")
+        if isinstance(error, BaseException):
+            raise error
+    return answers
+
+
+def _count(study: Study, question: bytes) -> int:
+    layout = study.moments.layout
+    if question:
+        from trimask_theory.moments.moments_question import (
+            MomentsQuestion,  # half a second, for who is asked one
+        )
+
+        return len(MomentsQuestion.read(question, study).places(layout))
+    return layout.totals
+
 
 _FILE = "moments.json"
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_server.audit.log import AuditLog
-from trimask_server.collector.open_release import count_block, release_of_planned
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_server.collector.publication import count_block, release_of_planned
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["ReleaseLedger"]
 
 
 @dataclass(frozen=True)

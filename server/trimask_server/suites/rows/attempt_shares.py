@@ -2,25 +2,32 @@
 
 Masks are never saved, so nobody else can finish an attempt that this node was part of. The collector is told, and begins
 another when the node is back.
+
+What right providers hold of rows, opened: once for the components and the tags that came with them.
+
+F at a right provider: the study names the seed of B_0 by its hash, and the collector sends it with a check of rows.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from trimask_core.errors import Refused, TrimaskError
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import ImpossibleStudy, Refused, TrimaskError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.sealing import component_info
+from trimask_core.rows.study import RowsSettings
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.node.tasks import Spawn
-from trimask_server.operations.store_failures import reason_of_failure
 from trimask_server.protocol.attempts import AttemptTable, worker_of
-
-__all__ = ["TELL_SECONDS", "AttemptShares"]
+from trimask_server.right.sealing_keys import SealingRing
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.host import Spawn
+from trimask_server.runtime.logs import reason_of_failure
 
 T = TypeVar("T")
 TELL_SECONDS = 2.0
@@ -97,3 +104,36 @@ class AttemptShares:
             node.log.warning("could not hand attempt %d back: %s", attempt.number, error)
             return
         node.metrics.attempts.labels("handed_back").inc()
+
+
+def open_payloads(
+    ring: SealingRing, study: Study, k: int, rows: Sequence[tuple[bytes, bytes]]
+) -> list[bytes]:
+    """The payloads of R_k from (submission id, sealed payload), in their order."""
+    return [
+        ring.open_held(sealed, component_info(study.binding, k, submission_id))
+        for submission_id, sealed in rows
+    ]
+
+
+class Frames:
+    """Studies with the seed of B_0, in memory: it is no secret, and a provider needs it at no other time."""
+
+    def __init__(self, node: NodeContext) -> None:
+        self._known: dict[bytes, Study] = {}
+        node.studies.on_forget.append(lambda study_id: self._known.pop(study_id, None))
+
+    def learn(self, study: Study, seed: bytes) -> Study:
+        """The study with its seed; refused if it is not the one the study names."""
+        known = self._known.get(study.id)
+        if known is None:
+            suite = study.suite
+            if not isinstance(suite, RowsSettings) or not seed:
+                raise Refused(Reason.MALFORMED, "a check of rows comes with the seed of B_0")
+            try:
+                known = self._known[study.id] = replace(study, suite=replace(suite, mask_seed=seed))
+            except ImpossibleStudy:
+                raise Refused(
+                    Reason.BAD_SIGNATURE, "this is not the seed of B_0 that the study names"
+                ) from None
+        return known

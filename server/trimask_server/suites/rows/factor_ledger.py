@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.rows.rotation import Matrix
-from trimask_server.audit.log import AuditLog
-from trimask_server.collector.open_release import count_block, release_of_planned
-from trimask_server.protocol.pool import factor_from_bytes, factor_to_bytes, fold
+from trimask_server.collector.publication import count_block, release_of_planned
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["FactorLedger", "StoredFactors"]
+from trimask_server.suites.rows.math import factor_from_bytes, factor_to_bytes, fold
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_proto.v1 import common_pb2
-from trimask_server.audit.log import AuditLog
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.data_keys import Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
-
-__all__ = ["HeldContents"]
 
 Content = NDArray[np.uint64]
 

@@ -11,25 +11,23 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.rows.rotation import Matrix, haar_rotate
 from trimask_core.rows.tags import ELEMENT_BYTES, TAGS, read_elements
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2, left_masking_pb2, left_masking_pb2_grpc
 from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.attempts import worker_of
-from trimask_server.protocol.matrices import Assembler, slices
-from trimask_server.protocol.tag_check import check_tags
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context, require_role, require_suite
 from trimask_server.suites.rows.attempt_shares import AttemptShares
+from trimask_server.suites.rows.math import Assembler, slices
+from trimask_server.suites.rows.tags import check_tags
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
-
-__all__ = ["LeftMaskingServicer", "apply_left_mask"]
 
 
 def apply_left_mask(seed: bytes, stacked: Matrix) -> Matrix:

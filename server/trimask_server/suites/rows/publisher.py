@@ -8,18 +8,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimask_core.row_notes import row_notes
+from trimask_core.rows.parquet_metadata import row_notes
 from trimask_core.rows.rotation import Matrix
-from trimask_core.signed_study import SignedStudy
-from trimask_core.study import Study
-from trimask_server.collector.catalogue import Catalogue, Release
-from trimask_server.collector.publication import Tally, place_files, remove_others, signed_manifest
-from trimask_server.node.context import NodeContext
-from trimask_server.protocol.pool import masked_release
-from trimask_server.protocol.publishing_noise import with_publishing_noise
+from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_server.collector.publication import (
+    Catalogue,
+    Release,
+    Tally,
+    place_files,
+    remove_others,
+    signed_manifest,
+)
+from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.rows.factor_ledger import FactorLedger
-
-__all__ = ["Publisher", "write_parquet"]
+from trimask_server.suites.rows.math import masked_release, with_publishing_noise
 
 _FILE = "dataset.parquet"
 _ROW_GROUP = 65_536

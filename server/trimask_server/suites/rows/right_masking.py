@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.rows.obfuscation import CHECK_DIRECTIONS
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.payloads import read_components, read_tags
 from trimask_core.rows.rotation import Matrix
 from trimask_core.rows.tags import TAG_BYTES, add_elements, write_elements
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import (
     common_pb2,
     left_masking_pb2,
@@ -24,22 +24,16 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.operations.callers import Context, require_role, require_suite
 from trimask_server.protocol.attempts import worker_of
-from trimask_server.protocol.matrices import slices
-from trimask_server.protocol.right_mask import RightMask, apply_right_mask
-from trimask_server.protocol.row_check import directions, take_out
-from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
-from trimask_server.suites.rows.attempt_shares import AttemptShares
-from trimask_server.suites.rows.check_store import CheckStore
-from trimask_server.suites.rows.components import open_payloads
-from trimask_server.suites.rows.masks import Frames
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames, open_payloads
+from trimask_server.suites.rows.check import directions, take_out
+from trimask_server.suites.rows.math import RightMask, apply_right_mask, slices
+from trimask_server.suites.rows.right_checks import CheckStore
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
-
-__all__ = ["RightMaskingServicer"]
-
 
 Rows = list[tuple[bytes, bytes]]
 

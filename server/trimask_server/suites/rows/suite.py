@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
-from trimask_core.study import Study
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
-from trimask_server.node.context import NodeContext
-from trimask_server.node.host import Host
-from trimask_server.node.ports import AddServices
-from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.host import Host
+from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeRole
-from trimask_server.store.erasure import Erasers
-from trimask_server.store.interface import Store
+from trimask_server.store.interface import Erasers, Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
-from trimask_server.suites.rows.attempt_shares import AttemptShares
-from trimask_server.suites.rows.check_store import CheckStore
-from trimask_server.suites.rows.draw_ledger import DrawLedger
-from trimask_server.suites.rows.draw_store import DrawStore
-from trimask_server.suites.rows.drawing import RowDrawServicer
+from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
+from trimask_server.suites.rows.collector_draw import DrawLedger
 from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
-from trimask_server.suites.rows.masks import Frames
+from trimask_server.suites.rows.right_checks import (
+    CheckStore,
+    RowCheckPeerServicer,
+    RowChecks,
+    RowCheckServicer,
+)
+from trimask_server.suites.rows.right_draw import DrawStore, RowDrawServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
-from trimask_server.suites.rows.row_checks import RowCheckPeerServicer, RowChecks, RowCheckServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
-
-__all__ = ["RowsSuite"]
 
 
 class _Provider:
@@ -94,7 +93,7 @@ class _Collector:
     """Drivers that mask and pool, and the service nodes deliver to."""
 
     def __init__(self, node: NodeContext, provider_status: ProviderStatus) -> None:
-        from trimask_server.suites.rows.deliveries import CollectionServicer
+        from trimask_server.suites.rows.masking_attempt import CollectionServicer
 
         self._node = node
         self._provider_status = provider_status
@@ -104,7 +103,7 @@ class _Collector:
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Blocks tried until they are pooled."""
-        from trimask_server.suites.rows.driver import RowsWork
+        from trimask_server.suites.rows.block_work import RowsWork
         from trimask_server.suites.rows.factor_ledger import FactorLedger
 
         node = self._node

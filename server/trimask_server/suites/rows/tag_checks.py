@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimask_core.errors import Refused
-from trimask_core.refusals import Reason
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.rows.payloads import read_components, read_tags
 from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES, TAGS, read_elements, write_elements
-from trimask_core.study import Study
+from trimask_core.study.definition import Study
 from trimask_proto.v1 import row_check_pb2
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
-from trimask_server.node.context import NodeContext
-from trimask_server.protocol.check_coin import seed_of
-from trimask_server.protocol.tag_opening import challenge, combination, combination_holds
-from trimask_server.right.current_key_ring import CurrentKeyRing
 from trimask_server.right.rows import RowStore
-from trimask_server.suites.rows.components import open_payloads
-
-__all__ = ["TagChecks"]
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.rows.attempt_shares import open_payloads
+from trimask_server.suites.rows.check import seed_of
+from trimask_server.suites.rows.tags import challenge, combination, combination_holds
 
 _MESSAGE_BYTES = 1 << 20
 

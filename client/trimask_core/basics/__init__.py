@@ -1,0 +1,1 @@
+"""What everything else stands on: randomness, noise, time, errors, and how values are written down."""

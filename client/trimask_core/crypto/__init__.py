@@ -1,0 +1,1 @@
+"""Identities, sealing, and records that a device keeps encrypted."""

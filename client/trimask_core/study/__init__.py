@@ -1,0 +1,1 @@
+"""The study that all parties sign: schema, settings, guarantee, rules, weaknesses, progress."""

@@ -1,0 +1,273 @@
+"""The study: everything the parties agree on before the first answer, frozen, and named by its own hash.
+
+Its id is the SHA-256 of its canonical JSON. What is agreed is in `study_settings`, and a study that breaks a rule of
+`study_rules` cannot be made. What the way of collecting (the suite) adds has its own module (`trimask_core.rows.study`,
+`trimask_core.moments.study`).
+
+The rules a study has to keep: one that contradicts itself, or cannot give the protection it claims, is refused.
+
+They are checked whenever a study is made or read, so a device does not have to trust the party that made it. They need no
+statistics library. A study that keeps the rules may still promise little: `study_weaknesses`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from trimask_core.basics.encoding import canonical_json, check_letters
+from trimask_core.basics.errors import ImpossibleStudy, StudyError
+from trimask_core.rows.study import RowsSettings
+from trimask_core.study.guarantee import Protection
+from trimask_core.study.party import Party
+from trimask_core.study.schema import Schema
+from trimask_core.study.settings import SUITES, StudySettings, SuiteSettings
+from trimask_core.study.web import Web
+from trimask_core.study.weight import Weight
+
+if TYPE_CHECKING:
+    from trimask_core.form.form import Form
+
+
+_PLAIN: dict[object, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}
+
+
+def _check_types(settings: StudySettings | SuiteSettings) -> None:
+    for item in fields(settings):
+        value, wanted = getattr(settings, item.name), _PLAIN.get(item.type)
+        if wanted is not None and (isinstance(value, bool) or not isinstance(value, wanted)):
+            raise StudyError(f"study field {item.name} must be of type {item.type}")
+
+
+def check_settings(study: StudySettings) -> None:
+    """Refuse a study whose numbers cannot give the protection it claims."""
+    _check_types(study)
+    _check_types(study.suite)
+    row_norm, sigma = study.protection.row_norm, study.protection.sigma
+    if not (math.isfinite(sigma) and sigma >= 0):
+        raise ImpossibleStudy("sigma", "sigma and tau must be finite and not negative")
+    if study.protection.budget is not None and sigma:
+        raise ImpossibleStudy(
+            "budget",
+            "a budget is for a study without noise of its own: with noise it is published, and answers cost nothing",
+        )
+    if study.admission not in ("open", "invited"):
+        raise StudyError("admission must be 'open' or 'invited'")
+    _check_signer(study)
+    if study.access not in ("public", "token"):
+        raise StudyError("access must be 'public' or 'token'")
+    if study.weight is not None:
+        _check_weight(study, study.weight)
+    if isinstance(study.suite, RowsSettings):
+        if study.protection.budget is not None:
+            # Somebody would have to hold exact sums over everybody to answer from.
+            raise ImpossibleStudy("budget", 'a budget needs suite = "moments", where nobody holds the sums')
+        if not (0 < row_norm <= study.schema.row_norm * (1 + 1e-12)):
+            raise ImpossibleStudy(
+                "row_norm", f"row_norm must be in (0, {study.schema.row_norm:.4g}], the schema's largest"
+            )
+        study.rows.check()
+    else:
+        if not (math.isfinite(row_norm) and row_norm > 0):
+            raise ImpossibleStudy("row_norm", "row_norm must be above 0")
+        study.moments.check()
+    if study.form is not None:
+        from trimask_core.form.file import check_schema
+
+        check_schema(study.form, study.schema)
+    _check_parties(study)
+    if study.web is not None:
+        _check_web(study)
+
+
+def _check_signer(study: StudySettings) -> None:
+    """Check that the collector does not admit people itself: it could surround one person with devices of its own."""
+    signer = study.admission_signer
+    if not isinstance(study.reminders, bool):
+        raise StudyError("study field reminders must be of type bool")
+    if study.reminders and study.admission == "open":
+        raise ImpossibleStudy("reminders", "an open study has no invitations: take reminders out")
+    if not re.fullmatch("[0-9a-f]{64}", study.owner_key):
+        raise ImpossibleStudy(
+            "owner_key", "owner_key must be the key with which the owner orders the study closed"
+        )
+    if study.owner_key == study.collector.identity.hex():
+        raise ImpossibleStudy("owner_key", "owner_key must not be the collector's own")
+    if study.admission == "open":
+        if signer:
+            raise ImpossibleStudy(
+                "admission_signer", "an open study has no invitations: take admission_signer out"
+            )
+        return
+    providers = [f"R{k}" for k in range(1, len(study.right) + 1)]
+    if signer not in ("owner", *providers):
+        raise ImpossibleStudy(
+            "admission_signer",
+            f"admission_signer must be 'owner' or a right provider's role, {providers[0]} to {providers[-1]}; "
+            "the collector may not admit people",
+        )
+
+
+def _check_weight(study: StudySettings, weight: Weight) -> None:
+    """Weights are bounded, and the promise is about whole records: docs/theory/collection.md#weights."""
+    weight.check(study.schema)
+    if study.protection.budget is not None:
+        raise ImpossibleStudy(
+            "weight",
+            "weight: private answers are made for rows that all count the same; take the weight or the budget out",
+        )
+    public = study.protection.public
+    if public is not None and public.neighbours.relation == "unit":
+        raise ImpossibleStudy(
+            "weight",
+            "weight: an answer that changes the weight moves the whole row; protect records, or take the weight out",
+        )
+    if isinstance(study.suite, RowsSettings):
+        if weight.steps:
+            raise ImpossibleStudy("weight", "weight: steps are of the moments suite; they must be 0 here")
+        return
+    if not weight.steps:
+        raise ImpossibleStudy("weight", "weight: steps must be at least 1 in the moments suite")
+    if study.moments.layout.radius_squared < 2:
+        # sqrt(2) R^2 bounds what a record moves whatever x_0 is, from here on.
+        raise ImpossibleStudy(
+            "weight",
+            "weight: give a row_norm of at least 1.415, or none; below it a weighted record can move more",
+        )
+
+
+def _check_parties(study: StudySettings) -> None:
+    identities = [party.identity for party in study.parties.values()]
+    tls_names = [party.tls_name for party in study.parties.values()]
+    sealing = [party.sealing for party in study.right]
+    if any(len(set(group)) != len(group) for group in (identities, tls_names, sealing)):
+        raise ImpossibleStudy("same_party_twice", "every party needs its own keys and its own TLS name")
+    for role, party in study.parties.items():
+        if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
+            raise ImpossibleStudy(
+                "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
+            )
+
+
+def _check_web(study: StudySettings) -> None:
+    """A page calls the collector and every right provider over HTTPS, so each needs a place for it."""
+    for role in ("collector", *(f"R{k}" for k in range(1, len(study.right) + 1))):
+        if not study.party(role).https:
+            raise ImpossibleStudy(
+                "web_https",
+                f"{role} has no https port, which a study with [web] needs: its operator sets https_listen in node.toml "
+                "and gives a new card (`trimask node init ... --https ORIGIN`, then `trimask node card`)",
+            )
+
+
+FORMAT = "trimask-study/1"
+
+
+@dataclass(frozen=True)
+class Study(StudySettings):
+    """One study, checked."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_letters(self.to_dict())
+
+    @cached_property
+    def binding(self) -> bytes:
+        """What every sealed parcel is bound to: the study, and what right providers committed to when they approved it.
+
+        In the moments suite a parcel then opens under one challenge key alone:
+        docs/theory/verified-moments.md#one-challenge.
+        """
+        if isinstance(self.suite, RowsSettings):
+            return self.id
+        if len(self.commitments) != len(self.right):
+            raise StudyError("this copy of the study is without the approvals of all right providers")
+        return hashlib.sha256(b"trimask/v1/binding\0" + self.id + b"".join(self.commitments)).digest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for item in fields(self):
+            if item.name == "commitments":
+                continue
+            value = getattr(self, item.name)
+            if item.name in _WHERE_SO and not value:
+                continue
+            if item.name in ("right", "left"):
+                value = [party.to_dict() for party in value]
+            elif item.name in _NESTED:
+                value = None if value is None else value.to_dict()
+            data[item.name] = value
+        return data
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The bytes the id is the hash of."""
+        return canonical_json(self.to_dict())
+
+    @cached_property
+    def id(self) -> bytes:
+        """SHA-256 of the canonical form."""
+        return hashlib.sha256(self.canonical).digest()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Study:
+        """Read what `to_dict` wrote, and nothing else: what is not in the canonical form nobody has signed."""
+        known = {item.name for item in fields(cls)} - {"commitments"} | {"format"}
+        known -= {name for name in _WHERE_SO if name not in data}
+        if data.get("format") != FORMAT:
+            raise StudyError(f"this is not a study of format {FORMAT}")
+        odd = sorted(known.symmetric_difference(data))
+        if odd:
+            raise StudyError(f"study field {odd[0]} is {'unknown' if odd[0] in data else 'missing'}")
+        try:
+            study = cls(
+                **{name: data[name] for name in known - _NESTED - {"format", "right", "left"}},
+                schema=Schema.from_dict(data["schema"]),
+                protection=Protection.from_dict(data["protection"]),
+                suite=_read_suite(data["suite"]),
+                collector=Party.from_dict(data["collector"]),
+                right=tuple(Party.from_dict(item) for item in data["right"]),
+                left=tuple(Party.from_dict(item) for item in data["left"]),
+                form=None if data["form"] is None else _read_form(data["form"]),
+                web=None if data["web"] is None else Web.from_dict(data["web"]),
+                weight=None if data.get("weight") is None else Weight.from_dict(data["weight"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise StudyError(f"this study cannot be read: {error}") from None
+        try:
+            study.id  # noqa: B018 - text with half a surrogate pair has no UTF-8 form, and so no id
+        except UnicodeEncodeError:
+            raise StudyError("this study has text that is not Unicode") from None
+        if study.to_dict() != data:
+            raise StudyError("this study has settings outside its canonical form, which no signature covers")
+        return study
+
+
+_NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight"}
+_WHERE_SO = {"reminders", "weight"}
+"""In the canonical form only where they say something."""
+
+
+def _read_suite(data: Mapping[str, Any]) -> SuiteSettings:
+    kind = SUITES.get(data["name"])
+    if kind is None:
+        raise StudyError(f"this version does not know the suite {str(data['name'])[:40]!r}; a newer one may")
+    return kind.from_dict(data)
+
+
+def _read_form(data: Any) -> Form:
+    # Imported here: a device starts faster without it, and most studies have none.
+    from trimask_core.form.file import read_form
+
+    return read_form(data)

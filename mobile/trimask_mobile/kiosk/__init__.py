@@ -1,0 +1,1 @@
+"""Interviewer mode: several respondents on one device, and a PIN between them."""

@@ -1,0 +1,234 @@
+"""Mask, split, upload: three steps that can be watched, and what happens when one of them cannot be finished.
+
+The receipt to keep, and the way to withdraw.
+
+Withdrawing: what it can do, and what nobody can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
+
+from trimask_mobile.model.problem import cause_words
+from trimask_mobile.model.state import Upload
+from trimask_mobile.model.words import Catalogue, local_time
+from trimask_mobile.widgets.basics import PushButton, StepRow
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page, offer_to_keep
+
+
+def _show(button: PushButton, shown: bool) -> None:
+    button.opacity, button.disabled = int(shown), not shown
+
+
+def _detail(one: Upload, words: Catalogue) -> str:
+    """What an institution that has no part is said to be: not reached, or what its answer was."""
+    if one.cause not in ("", "offline"):
+        why = cause_words(one.cause, words)
+        return why[:1].upper() + why[1:]
+    return words.say("sending.later") if one.state == "later" else ""
+
+
+class SendingScreen(Page):
+    """Leaving it stops nothing."""
+
+    sure = BooleanProperty(False)  # whether discarding is asked about
+
+    def forget(self) -> None:
+        """Nothing of a submission that is not shown stays on the page."""
+        self.ids.uploads.clear_widgets()
+        self.ids.keep.clear_widgets()
+        self.ids.note.text = self.ids.why.text = ""
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self.sure = False
+
+    def refresh(self) -> None:
+        guide, words, ids = self.guide, self.guide.words, self.ids
+        sending = guide.sending
+        if sending is None:
+            return
+        self.title = guide.study_title
+        self.back = guide.mode != "session"  # there the way leads over the button that ends it
+        ids.mask.state, ids.split.state, ids.upload.state = sending.mask, sending.split, sending.upload
+        if [row.text for row in ids.uploads.children[::-1]] != [one.name for one in sending.uploads]:
+            ids.uploads.clear_widgets()
+            for _ in sending.uploads:
+                ids.uploads.add_widget(StepRow())
+        for row, one in zip(ids.uploads.children[::-1], sending.uploads, strict=True):
+            row.text, row.state = one.name, one.state
+            row.detail = _detail(one, words)
+        entry = sending.entry
+        state = "busy" if entry is None or sending.active else entry.state
+        ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")
+        ids.note.text, ids.why.text = "", ""
+        service = ".service" if guide.sends_when_closed else ""
+        if state == "busy":
+            ids.note.text = words.say(f"sending.busy{service}")
+        elif state == "waiting":
+            when = words.span((entry.next_ms or 0) - guide.device.clock.now_ms())
+            got = len(entry.received_by)
+            ids.note.text = words.say(f"sending.waiting{service}", got=got, of=entry.providers, when=when)
+            why = "" if guide.item is None else guide.item.why(words)
+            ids.why.text = words.say("sending.why", why=why) if why else ""
+        elif state in ("refused", "damaged"):
+            why = "" if guide.item is None else guide.item.why(words)
+            ids.note.text = words.say(f"sending.{state}", why=why)
+            if entry.held:
+                ids.note.text += " " + words.say("sending.held")
+            if self.sure:
+                ids.note.text = words.say("sending.discard.sure")
+        over = state in ("refused", "damaged")
+        held = over and entry.held
+        _show(ids.withdraw, state == "waiting")
+        _show(ids.discard, held and not self.sure)
+        ids.leave.text = words.say("sending.keep" if self.sure else "sending.leave")
+        ids.leave.disabled = guide.mode == "session" and guide.sealing
+        ids.retry.disabled = state == "busy"
+        asks = over and (self.sure or not held)
+        ids.retry.text = words.say(
+            "sending.discard" if asks else "sending.again" if held else "sending.retry"
+        )
+        ids.retry.kind = "danger" if self.sure else "secondary" if over else "primary"
+        self._offer(guide, entry, state)
+
+    def _offer(self, guide: Any, entry: Any, state: str) -> None:
+        offered = guide.mode == "session" and state == "waiting"
+        digits = entry.submission_id.hex()[:8].upper() if offered else ""
+        text = guide.words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}")
+        offer_to_keep(self.ids.keep, guide, offered=offered, kept=guide.keep_receipt, text=text)
+
+    def leave(self) -> None:
+        """To the list; or, where it was asked whether to discard, no."""
+        if self.sure:
+            self.ask(False)
+        else:
+            self.guide.show_studies()
+
+    def ask(self, sure: bool) -> None:
+        """Whether to discard is asked once more, or no longer."""
+        self.sure = sure
+        self.refresh()
+
+    def retry(self) -> None:
+        """Try again; or, where nothing is to be tried any more, answer again if the draft is there, else discard it."""
+        entry = self.guide.sending.entry
+        if entry is None or entry.state not in ("refused", "damaged"):
+            self.guide.try_now()
+        elif self.sure:
+            self.sure = False
+            self.guide.discard()
+        elif entry.held:
+            self.guide.answer_again()
+        else:
+            self.ask(True)
+
+
+class ReceiptScreen(Page):
+    """Sent; being withdrawn; withdrawn; or too late for that."""
+
+    state = StringProperty("sent")
+    saved = StringProperty("")
+    tone = StringProperty("success")
+    link = StringProperty("")
+    has_receipt = BooleanProperty(True)
+    # On a device of somebody else's: another app of theirs is no place to share to.
+    in_session = BooleanProperty(False)
+    # (name, text, saved, failed): told where it is, or why it is nowhere; (title, text): the system's share sheet, or None.
+    save = ObjectProperty(None, allownone=True)
+    share = ObjectProperty(None, allownone=True)
+
+    def on_pre_enter(self, *_: object) -> None:
+        """A note about an earlier receipt does not belong here. A respondent takes theirs along: its code is shown."""
+        self.saved = ""
+        self.ids.code.text = self.link if self.in_session else ""
+
+    def forget(self) -> None:
+        """Nothing of a receipt that is not shown stays on the page, the key in its code least of all."""
+        ids = self.ids
+        self.saved = self.link = ids.code.text = ""
+        for one in (ids.head, ids.words, ids.study, ids.number, ids.consent):
+            one.text = ""
+        ids.signers.clear_widgets()
+        ids.keep.clear_widgets()
+
+    def refresh(self) -> None:
+        guide, words, ids = self.guide, self.guide.words, self.ids
+        item = guide.item
+        if item is None or item.entry is None:
+            return
+        entry, now_ms = item.entry, guide.device.clock.now_ms()
+        self.in_session = guide.mode == "session"
+        self.back = not self.in_session  # from a session the way leads over the button that ends it
+        self.state, self.has_receipt = item.state, entry.receipt is not None
+        self.link = guide.receipt_link if item.state == "sent" else ""
+        unsent = item.state == "withdrawn" and not entry.withdrawn_by
+        ids.head.text = words.say(f"receipt.{item.state}")
+        ids.words.text = words.say(
+            "receipt.unsent.text" if unsent else f"receipt.{item.state}.text",
+            gone=len(entry.withdrawn_by),
+            of=entry.providers,
+            when=words.span((entry.next_ms or now_ms) - now_ms),
+        )
+        ids.study.text = item.title
+        digits = item.entry.submission_id.hex()
+        ids.number.text = " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
+        ids.signers.clear_widgets()
+        receipts = () if item.entry.receipt is None else item.entry.receipt.providers
+        for provider, receipt in zip(item.providers, receipts, strict=False):
+            when = words.say("receipt.signed", when=local_time(receipt.receive_time_ms, words.language))
+            state = "done" if item.state in ("sent", "too_late") else "later"
+            if receipt.role in entry.withdrawn_by:
+                when, state = words.say("receipt.erased"), "done"
+            ids.signers.add_widget(StepRow(text=provider.name, detail=when, state=state))
+        digits = digits[:8].upper()
+        offer_to_keep(
+            ids.keep,
+            guide,
+            offered=self.in_session and item.state == "sent",
+            kept=guide.keep_receipt,
+            text=words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}"),
+        )
+        ids.consent.text = ""
+        if guide.consent is not None:
+            given = guide.consent
+            ids.consent.text = words.say(
+                "receipt.consent",
+                version=given.version,
+                name=given.name,
+                when=local_time(given.signed_ms, words.language),
+            )
+
+    def save_it(self) -> None:
+        """To a file."""
+        name = f"trimask-receipt-{self.guide.item.entry.submission_id.hex()[:12]}.json"
+        self.save(name, self.guide.receipt_json, self._saved, self._unsaved)
+
+    def _saved(self, where: str) -> None:
+        self.tone, self.saved = "success", self.guide.words.say("receipt.saved", where=where)
+
+    def _unsaved(self, why: str) -> None:
+        self.tone, self.saved = "error", self.guide.words.say("receipt.unsaved", why=why)
+
+    def show_code(self) -> None:
+        """For another device's camera; or no longer."""
+        self.ids.code.text = "" if self.ids.code.text else self.link
+
+    def share_it(self) -> None:
+        """To another app, without the key that withdraws."""
+        self.share(self.guide.item.title, self.guide.shared_json)
+
+
+class WithdrawScreen(Page):
+    """Asked once, with the truth."""
+
+    def refresh(self) -> None:
+        guide = self.guide
+        self.ids.busy.text = guide.words.say("withdraw.busy") if guide.busy else ""
+        self.ids.confirm.disabled = guide.busy
+
+
+load_kv(__file__)

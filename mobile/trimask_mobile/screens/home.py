@@ -1,0 +1,231 @@
+"""My studies.
+
+Text size and language; and, for whom the device is, what else it can be told.
+
+Before anything is read: a calm empty page.
+
+When the way ends: what happened, what it means, what can be done.
+
+Removing a study, or everything, from this phone: first what is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kivy.properties import ObjectProperty, StringProperty
+from kivy.uix.boxlayout import BoxLayout
+
+from trimask_mobile.model.study_list import Item, spent_words
+from trimask_mobile.model.words import LANGUAGES
+from trimask_mobile.theme import SCALES
+from trimask_mobile.widgets.basics import Note, PushButton
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page
+
+_SIGNS = {
+    "new": ("ring", "muted"),
+    "draft": ("dot", "primary"),
+    "waiting": ("clock", "warning"),
+    "refused": ("cross", "error"),
+    "damaged": ("cross", "error"),
+    "sent": ("check", "success"),
+    "withdrawing": ("clock", "warning"),
+    "too_late": ("check", "success"),
+    "withdrawn": ("check", "muted"),
+}
+_ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt"}
+
+
+class ItemCard(BoxLayout):
+    """One study of the list."""
+
+    title = StringProperty("")
+    state = StringProperty("")
+    text = StringProperty("")
+    sign = StringProperty("none")
+    colour = StringProperty("muted")
+
+
+class SpentCard(BoxLayout):
+    """What all studies together can tell."""
+
+    text = StringProperty("")
+
+
+class Welcome(BoxLayout):
+    """Where nothing is there yet."""
+
+
+class StudiesScreen(Page):
+    """The list, or a welcome where it is empty."""
+
+    _lines: Any = None
+    _sure = b""  # the study whose draft a person has asked to delete, and is asked about
+
+    def refresh(self) -> None:
+        guide, words = self.guide, self.guide.words
+        shown = self.ids.shown
+        now_ms = guide.device.clock.now_ms()
+        lines = [(item, item.words(words, now_ms)) for item in guide.items]
+        if self._lines == (words.language, lines, self._sure):
+            return  # what has the focus keeps it
+        self._lines = (words.language, lines, self._sure)
+        shown.clear_widgets()
+        for item, text in lines:
+            sign, colour = _SIGNS[item.state]
+            card = ItemCard(
+                title=item.title,
+                state=words.say(f"shelf.{item.state}"),
+                text=text,
+                sign=sign,
+                colour=colour,
+            )
+            self._add_actions(card, item)
+            shown.add_widget(card)
+        spent = spent_words(guide.items, words)
+        if spent:
+            shown.add_widget(SpentCard(text=spent))
+        if not guide.items:
+            shown.add_widget(Welcome())
+
+    def _add_actions(self, card: ItemCard, item: Item) -> None:
+        words = self.guide.words
+        buttons = card.ids.buttons
+        if item.state == "draft" and item.study_id == self._sure:
+            card.text = words.say("studies.delete.sure")
+            keep, sure = (
+                PushButton(text=words.say("studies.keep")),
+                PushButton(text=words.say("studies.delete"), kind="danger"),
+            )
+            keep.bind(on_release=lambda *_: self._ask(b""))
+            sure.bind(on_release=lambda *_: self._delete(item))
+            buttons.add_widget(keep)
+            buttons.add_widget(sure)
+            return
+        main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
+        main.bind(on_release=lambda *_: self.guide.show(item))
+        buttons.add_widget(main)
+        if item.study_id and item.state != "draft":
+            remove = PushButton(text=words.say("remove.one"), kind="quiet")
+            remove.bind(on_release=lambda *_: self.guide.ask_remove(item))
+            buttons.add_widget(remove)
+        if item.state == "draft":
+            delete = PushButton(text=words.say("studies.delete"), kind="quiet")
+            delete.bind(on_release=lambda *_: self._ask(item.study_id))
+            buttons.add_widget(delete)
+
+    def _ask(self, study_id: bytes) -> None:
+        self._sure = study_id
+        self.refresh()
+
+    def _delete(self, item: Item) -> None:
+        self._sure = b""
+        self.guide.delete_draft(item)
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self._sure = b""
+
+
+class SettingsScreen(Page):
+    """Both work at once, on this page too."""
+
+    _shown: Any = None
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        ids.sizes.options = [(scale, f"{scale:.0%}".replace("%", " %")) for scale in SCALES]
+        ids.sizes.chosen = [guide.scale]
+        ids.languages.options = [(tag, LANGUAGES.get(tag, tag)) for tag in guide.languages]
+        ids.languages.chosen = [guide.language if guide.language in guide.languages else guide.words.language]
+        # A respondent may choose how they read, and nothing that is the device's; nor may one who answers just now.
+        own = guide.mode == "own"
+        ways = ([("institutions.title", guide.open_institutions)] if own else []) + (
+            [("interviewer.title", guide.open_interviewer), ("remove.all", guide.ask_remove)]
+            if own and guide.participation is None
+            else []
+        )
+        if self._shown != (guide.words.language, [key for key, _ in ways]):
+            self._shown = (guide.words.language, [key for key, _ in ways])
+            ids.ways.clear_widgets()
+            for key, does in ways:
+                button = PushButton(text=guide.words.say(key))
+                button.bind(on_release=lambda *_, does=does: does())
+                ids.ways.add_widget(button)
+
+
+class StartingScreen(Page):
+    """Shown for a moment."""
+
+
+class ProblemScreen(Page):
+    """No code numbers; the software's own words are below, for whoever helps."""
+
+    def refresh(self) -> None:
+        problem, words, ids = self.guide.problem, self.guide.words, self.ids
+        if problem is None:
+            return
+        ids.head.text = problem.title(words)
+        ids.words.text = problem.text(words)
+        ids.advice.text = problem.advice(words)
+        ids.detail.text = words.say("problem.detail", detail=problem.detail) if problem.detail else ""
+        ids.studies.disabled = self.bare = self.guide.mode == "stuck"
+        self.back = not self.bare
+        ids.studies.opacity = 0 if ids.studies.disabled else 1
+        ids.again.disabled = not problem.again
+        ids.again.opacity = 1 if problem.again else 0
+
+
+class RemoveScreen(Page):
+    """Every loss is named; receipts can be saved before it."""
+
+    saved = StringProperty("")
+    tone = StringProperty("success")
+    save = ObjectProperty(None, allownone=True)  # as the receipt's page has it
+    _shown: Any = None
+
+    def on_pre_enter(self, *_: object) -> None:
+        """A note about earlier files does not belong here."""
+        self.saved = ""
+
+    def refresh(self) -> None:
+        guide, ids, say = self.guide, self.ids, self.guide.words.say
+        loss = guide.loss
+        if loss is None:
+            return
+        ids.head.text = say("remove.one.title" if loss.study_id else "remove.all.title")
+        ids.titles.text = "\n".join(loss.titles)
+        told = loss.sentences(guide.words) or [say("remove.nothing")]
+        if self._shown != (told, loss.receipts):
+            self._shown = (told, loss.receipts)
+            ids.told.clear_widgets()
+            for sentence in told:
+                ids.told.add_widget(Note(tone="warning", text=sentence))
+            ids.ways.clear_widgets()
+            if loss.receipts:
+                button = PushButton(text=say("remove.save"))
+                button.bind(on_release=lambda *_: self.save_all())
+                ids.ways.add_widget(button)
+
+    def save_all(self) -> None:
+        """Each receipt to a file, one after the other: a phone asks where to for each."""
+        say, left = self.guide.words.say, list(self.guide.loss.receipts)
+        names: list[str] = []
+
+        def failed(why: str) -> None:
+            self.tone, self.saved = "error", say("receipt.unsaved", why=why)
+
+        def saved(where: str = "") -> None:
+            names.extend(filter(None, [where]))
+            if names:
+                self.tone, self.saved = "success", say("remove.saved", names=", ".join(names))
+            if left:
+                receipt = left.pop(0)
+                name = f"trimask-receipt-{receipt.submission_id.hex()[:12]}.json"
+                self.save(name, receipt.to_json(), saved, failed)
+
+        saved()
+
+
+load_kv(__file__)

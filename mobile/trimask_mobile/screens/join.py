@@ -1,0 +1,213 @@
+"""Opening an invitation.
+
+The study page: who asks, what for, where answers go, how well a person is hidden, who could see what.
+
+Consent: the text, its version, a tick and a name.
+
+Whether a person belongs to those the study asks; the answers stay on the device.
+
+Which institutions this app knows, whose directories say so, and whether others are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kivy.core.clipboard import Clipboard
+from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
+from kivy.uix.boxlayout import BoxLayout
+
+from trimask_core.explain.facts import STEPS
+from trimask_mobile.model.device import short_hash
+from trimask_mobile.model.words import local_time
+from trimask_mobile.widgets.basics import PushButton
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page
+from trimask_mobile.widgets.picture import SplitPicture
+from trimask_mobile.widgets.question import QuestionBox
+
+
+class ScanButton(PushButton):
+    """Opens the system's scanner."""
+
+
+class InvitationScreen(Page):
+    """A field for the link; a scanner where the system has one."""
+
+    # A callable that scans and hands over what it read, or None where there is no scanner.
+    scan = ObjectProperty(None, allownone=True)
+
+    def forget(self) -> None:
+        """No invitation stays in the field: it may be another's."""
+        if not self.guide.link_text:  # else it may be tried again
+            self.ids.link.wipe()
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        if ids.link.text != guide.link_text:
+            ids.link.text = guide.link_text
+        ids.link.invalid = bool(guide.link_problem)
+        ids.message.text = guide.link_problem
+        ids.busy.text = guide.words.say("invitation.busy") if guide.busy else ""
+        ids.open.disabled = guide.busy or not guide.link_text.strip()
+
+    def paste(self) -> None:
+        """What was copied last."""
+        self.guide.type_link(Clipboard.paste().strip())
+
+    def on_scan(self, _: object, scan: Any) -> None:
+        """A button for the system's scanner, where there is one."""
+        if scan is not None:
+            button = ScanButton()
+            button.bind(on_release=lambda *_: scan(self.guide.open_link))
+            self.ids.ways.add_widget(button)
+
+
+class PromiseRow(BoxLayout):
+    """Towards whom, how strong in a word and on the scale, and what that means."""
+
+    towards = StringProperty("")
+    step = StringProperty("none")
+    word = StringProperty("")
+    text = StringProperty("")
+
+    @staticmethod
+    def filled(step: str, place: int) -> bool:
+        """Whether the mark at this place of the scale, from 1, is filled."""
+        return STEPS.index(step) >= place
+
+
+class SeenRow(BoxLayout):
+    """Who, and what they could see."""
+
+    who = StringProperty("")
+    what = StringProperty("")
+
+
+class StudyScreen(Page):
+    """Everything a person should know before the first question."""
+
+    exact = BooleanProperty(False)
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        story, words = guide.story, guide.words
+        if story is None:
+            return
+        ids.name.text = story.title
+        ids.intro.text = story.intro
+        ends = None if guide.opened is None else guide.opened.expires_ms
+        ids.by.text = "" if ends is None else words.say("study.by", when=local_time(ends, words.language))
+        ids.once.text = "" if ends is None else words.say("study.once")
+        ids.who.text = story.asked_by
+        ids.contact.text = words.say("study.contact", contact=story.contact)
+        ids.purpose.text = story.purpose
+        ids.way.text = story.way
+        ids.promise.text = story.promise
+        ids.promises.clear_widgets()
+        for promise in story.truth.promises:
+            row = PromiseRow(towards=promise.towards, step=promise.step, word=promise.word)
+            row.text = " ".join(promise.sentences)
+            ids.promises.add_widget(row)
+        ids.scale.text = story.truth.note
+        ids.seen.clear_widgets()
+        for who, what in story.truth.seen:
+            ids.seen.add_widget(SeenRow(who=who, what=what))
+        ids.notes.text = "\n\n".join(story.notes)
+        ids.picture.clear_widgets()
+        ids.picture.add_widget(SplitPicture(story, words))
+        ids.unknown.text = story.unknown
+        ids.exact.text = guide.whole_story if self.exact else ""
+
+    def toggle(self) -> None:
+        """The whole statement, as the client has it."""
+        self.exact = not self.exact
+        self.refresh()
+
+
+class ConsentScreen(Page):
+    """Signed with a typed name, which stays on the device."""
+
+    def forget(self) -> None:
+        """No name stays in the field."""
+        self.ids.person.wipe()
+
+    def refresh(self) -> None:
+        part, ids, words = self.guide.participation, self.ids, self.guide.words
+        if part is None:
+            return
+        consent = part.consent
+        self.title = self.guide.study_title
+        ids.words.text = consent.text
+        ids.version.text = words.say(
+            "consent.version", version=consent.version, hash=short_hash(consent.text)
+        )
+        ids.agree.selected = part.agreed
+        if ids.person.text != part.name:
+            ids.person.text = part.name
+        ids.sign.disabled = not part.ready_to_sign
+        self.progress = part.progress
+
+
+class EligibilityScreen(Page):
+    """All of these questions on one page: they are short."""
+
+    _part: Any = None
+
+    def forget(self) -> None:
+        """No answer stays in a field."""
+        self._part = None
+        self.ids.questions.clear_widgets()
+
+    def refresh(self) -> None:
+        part = self.guide.participation
+        if part is None:
+            return
+        asked = part.eligibility_questions
+        self.title = self.guide.study_title
+        box = self.ids.questions
+        if self._part is not part or [one.asked for one in box.children[::-1]] != list(asked):
+            self._part = part
+            box.clear_widgets()
+            for question in asked:
+                box.add_widget(
+                    QuestionBox(question, part.eligibility.get(question.name), self.guide, heading="heading")
+                )
+        for one in box.children:
+            one.problem = self.guide.problems.get(one.asked.name, "")
+        self.progress = part.progress
+
+
+class InstitutionsScreen(Page):
+    """A directory is pasted, its keeper's key compared by another way, and only then added."""
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        say = guide.words.say
+        books = [
+            say("institutions.known", keeper=book.keeper, count=len(book.institutions))
+            for book in guide.directories
+        ]
+        ids.known.text = "\n".join(books) or say("institutions.none")
+        ids.unknown.options = [(False, say("institutions.show")), (True, say("institutions.refuse"))]
+        ids.unknown.chosen = [guide.refuse_unknown]
+        pasted = guide.pasted_directory
+        ids.pasted.text = (
+            ""
+            if pasted is None
+            else say(
+                "institutions.compare",
+                keeper=pasted.keeper,
+                count=len(pasted.institutions),
+                key=" ".join(pasted.keeper_key.hex()[at : at + 4] for at in range(0, 64, 4)),
+            )
+        )
+        ids.problem.text = guide.directory_problem
+        ids.add.disabled = pasted is None
+
+    def paste(self) -> None:
+        """What was copied last."""
+        self.guide.paste_directory(Clipboard.paste())
+
+
+load_kv(__file__)

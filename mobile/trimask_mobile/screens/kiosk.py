@@ -1,0 +1,224 @@
+"""The interviewer's page: who is next, and what waits to be sent.
+
+Beginning interviewer mode, or changing its PIN.
+
+The page between respondents: the device asks for the interviewer's PIN.
+
+The first page of a session: the device is in a respondent's hands, and they are told whose it is.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kivy.core.clipboard import Clipboard
+from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
+from kivy.uix.boxlayout import BoxLayout
+
+from trimask_mobile.kiosk.respondents import IDLE_MS, Respondent
+from trimask_mobile.model.problem import causes_words
+from trimask_mobile.widgets.basics import PushButton
+from trimask_mobile.widgets.look import load_kv
+from trimask_mobile.widgets.page import Page
+
+_SIGNS = {"waiting": ("clock", "warning"), "refused": ("cross", "error"), "sent": ("lock", "primary")}
+
+
+class StockCard(BoxLayout):
+    """A study, how many invitations are left, and the next respondent."""
+
+    title = StringProperty("")
+    text = StringProperty("")
+    begin = ObjectProperty(None)
+
+
+class UploadCard(BoxLayout):
+    """What a session has left: a number, never a name."""
+
+    title = StringProperty("")
+    state = StringProperty("")
+    text = StringProperty("")
+    sign = StringProperty("none")
+    colour = StringProperty("muted")
+
+
+class InterviewingScreen(Page):
+    """Nothing a respondent answered can be shown here."""
+
+    scan = ObjectProperty(None, allownone=True)
+    _shown: Any = None
+    _sure = ""  # a session's rest, or "leave": what is asked about
+
+    def refresh(self) -> None:
+        guide, ids, say = self.guide, self.ids, self.guide.words.say
+        now_ms = guide.device.clock.now_ms()
+        ids.said.text = guide.said
+        ids.sent.text = say("interviewing.sent", number=guide.sent)
+        lines = [(line, self._text(line, now_ms)) for line in guide.lines]
+        shown = (guide.words.language, guide.stock, lines, self._sure, guide.busy)
+        if shown == self._shown:
+            return  # what has the focus keeps it
+        self._shown = shown
+        ids.stock.clear_widgets()
+        for study_id, title, left in guide.stock:
+            text = say("interviewing.left", number=left) if left else say("interviewing.open")
+            ids.stock.add_widget(
+                StockCard(
+                    title=title, text=text, begin=partial(guide.interview, study_id), disabled=guide.busy
+                )
+            )
+        ids.lines.clear_widgets()
+        for line, text in lines:
+            ids.lines.add_widget(self._card(line, text))
+        self._ways()
+
+    def _text(self, line: Respondent, now_ms: int) -> str:
+        words = self.guide.words
+        why = causes_words(line.causes, {}, words)
+        why = f"{why}. " if why else ""
+        when = words.span((line.next_ms or now_ms) - now_ms)
+        key = "kept" if line.state == "sent" else line.state
+        return words.say(f"interviewing.{key}.text", number=line.number, why=why, when=when)
+
+    def _card(self, line: Respondent, text: str) -> UploadCard:
+        words = self.guide.words
+        sign, colour = _SIGNS[line.state]
+        key = "kept" if line.state == "sent" else line.state
+        card = UploadCard(
+            title=line.title, state=words.say(f"interviewing.{key}"), text=text, sign=sign, colour=colour
+        )
+        if self._sure == line.id:
+            card.text = words.say("interviewing.remove.sure")
+            self._ask(card.ids.buttons, partial(self.guide.remove_line, line.id), "interviewing.remove")
+            return card
+        if line.state == "sent":
+            self._button(card.ids.buttons, "interviewing.show", partial(self.guide.fetch_receipt, line.id))
+        if line.state != "waiting":
+            self._button(card.ids.buttons, "interviewing.remove", partial(self._be_sure, line.id))
+        return card
+
+    def _ways(self) -> None:
+        guide, ids = self.guide, self.ids
+        ids.ways.clear_widgets()
+        if self.scan is not None:
+            self._button(ids.ways, "interviewing.scan", lambda: self.scan(guide.open_link))
+        self._button(ids.ways, "interviewing.add", self.paste)
+        ids.again.clear_widgets()
+        if any(line.state == "waiting" for line in guide.lines):
+            self._button(ids.again, "interviewing.try", guide.try_sessions)
+        ids.end.clear_widgets()
+        ids.leave.text = ""
+        if self._sure == "leave":
+            waiting, left = len(guide.lines), sum(count for _, _, count in guide.stock)
+            lost = guide.words.say("interviewing.leave.lost", waiting=waiting, left=left)
+            sure = guide.words.say("interviewing.leave.sure")
+            ids.leave.text = f"{sure} {lost}" if waiting or left else sure
+            self._ask(ids.end, guide.leave_interviewer, "interviewing.leave")
+        else:
+            self._button(ids.end, "interviewer.change", guide.open_interviewer)
+            self._button(ids.end, "interviewing.leave", partial(self._be_sure, "leave"))
+
+    def _button(self, box: Any, key: str, does: Any, kind: str = "secondary") -> None:
+        button = PushButton(text=self.guide.words.say(key), kind=kind, disabled=self.guide.busy)
+        button.bind(on_release=lambda *_: does())
+        box.add_widget(button)
+
+    def _ask(self, box: Any, does: Any, key: str) -> None:
+        self._button(box, "remove.keep", partial(self._be_sure, ""))
+
+        def yes() -> None:
+            self._sure = ""
+            does()
+
+        self._button(box, key, yes, "danger")
+
+    def _be_sure(self, what: str) -> None:
+        self._sure = what
+        self.refresh()
+
+    def paste(self) -> None:
+        """What was copied last."""
+        self.guide.add_invitations(Clipboard.paste())
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self._sure = ""
+
+
+class InterviewerScreen(Page):
+    """What it is for, and the PIN, twice."""
+
+    def forget(self) -> None:
+        """No PIN stays in a field."""
+        self.ids.pin.wipe()
+        self.ids.again.wipe()
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        ids.message.text = guide.pin_problem
+        ids.pin.invalid = ids.again.invalid = bool(guide.pin_problem)
+        ids.begin.disabled = guide.busy
+        ids.begin.text = guide.words.say(
+            "interviewer.change" if guide.mode == "unlocked" else "interviewer.begin"
+        )
+
+    def begin(self) -> None:
+        """Set what was typed; where it will not do it stays, to be changed."""
+        self.guide.set_pin(self.ids.pin.text, self.ids.again.text)
+
+
+class PinScreen(Page):
+    """Nothing of anybody is on it."""
+
+    def forget(self) -> None:
+        """No PIN stays in a field."""
+        self.ids.pin.wipe()
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        say, wait = guide.words.say, guide.wait_until_ms - guide.device.clock.now_ms()
+        ids.message.text = guide.pin_problem
+        ids.pin.invalid = bool(guide.pin_problem)
+        ids.wait.text = say("pin.wait", when=guide.words.span(wait)) if wait > 0 else ""
+        ids.link.text = say("pin.link") if guide.link_waits else ""
+        ids.unlock.disabled = guide.busy or wait > 0
+
+    def unlock(self) -> None:
+        """Try what was typed, which does not stay in the field."""
+        pin = self.ids.pin.text
+        self.ids.pin.wipe()
+        self.guide.unlock(pin)
+
+
+class HandedScreen(Page):
+    """What the interviewer could see, before anything is asked."""
+
+    sure = BooleanProperty(False)
+
+    def refresh(self) -> None:
+        guide, ids, say = self.guide, self.ids, self.guide.words.say
+        begun = guide.participation is not None
+        ids.idle.text = say("handed.idle", minutes=IDLE_MS // 60_000)
+        ids.begin.text = say("handed.continue" if begun else "handed.begin")
+        ids.stop.text = say("handed.stop.yes" if self.sure else "handed.stop")
+        ids.stop.kind = "danger" if self.sure else "quiet"
+        ids.asked.text = say("handed.stop.sure") if self.sure else ""
+
+    def stop(self) -> None:
+        """At once where nothing was answered; else it is asked."""
+        part = self.guide.participation
+        if self.sure or part is None or not (part.responses or part.eligibility or part.name):
+            self.sure = False
+            self.guide.finish()
+        else:
+            self.sure = True
+            self.refresh()
+            self.show_bottom()
+
+    def on_leave(self, *_: object) -> None:
+        """Who leaves the page has not said yes."""
+        self.sure = False
+
+
+load_kv(__file__)

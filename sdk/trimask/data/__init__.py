@@ -1,0 +1,1 @@
+"""Published datasets on this machine: pulled, verified, described, exported."""

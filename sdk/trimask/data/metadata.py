@@ -1,0 +1,271 @@
+"""A dataset described in a standard vocabulary: DCAT 3 as JSON-LD, for catalogues that harvest such records.
+
+Everything is read from the verified manifest and the study that all parties signed. What no vocabulary has a
+word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. The
+licence is the study's; where it states none, pass the one you know of, or the record says that none is stated.
+
+The rows of a release as a file of another format, written a batch at a time: never all of them in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimask.data.description import bibtex
+from trimask_core.rows.parquet_metadata import weight_note
+from trimask_core.study.derived import ONES, Column
+from trimask_core.study.schema import Schema
+from trimask_core.submit.inclusion import COUNTED_FILE
+from trimask_theory.moments.noise_law import Matrix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from trimask.data.manifest import Manifest
+    from trimask_core.study.guarantee import Guarantee
+
+
+CONTEXT = {
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dct": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "schema": "https://schema.org/",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "trimask": "urn:trimask:terms#",
+}
+_PARQUET = "https://www.iana.org/assignments/media-types/application/vnd.apache.parquet"
+_USE = (
+    "Rows are not people: each mixes all rows of the release. Second moments, and models made of them, can be "
+    "computed once the noise is taken out of the moments; nothing nonlinear can."
+)
+
+
+_JSON = "https://www.iana.org/assignments/media-types/application/json"
+_USE_MOMENTS = (
+    "What is published are noisy second moments, summed in shares; no rows were ever together. Models made of second "
+    "moments can be computed from them; nothing nonlinear can. Rows made from them are derived, and are not people."
+)
+
+
+def describe_dataset(manifest: Manifest, licence: str | None = None) -> dict[str, Any]:
+    """The record, JSON-ready. `licence` is the address of a licence, if one has been agreed."""
+    study = manifest.study
+    counts = manifest.counts
+    rows = manifest.suite == "rows"
+    record: dict[str, Any] = {
+        "@context": CONTEXT,
+        "@id": f"urn:trimask:dataset:{manifest.dataset_id}",
+        "@type": "dcat:Dataset",
+        "dct:identifier": manifest.dataset_id,
+        "dct:title": manifest.title,
+        "dct:description": f"{study.purpose.strip()} {_USE if rows else _USE_MOMENTS}".strip(),
+        "dct:created": _time(study.created_ms),
+        "dct:issued": _time(manifest.published_ms),
+        "dct:publisher": {"@type": "foaf:Organization", "foaf:name": study.collector.organisation},
+        "dcat:contactPoint": {"@type": "vcard:Kind", "vcard:fn": study.contact},
+        "dcat:version": str(manifest.release),
+        "schema:variableMeasured": [_variable(column, study.schema) for column in manifest.columns],
+        "dcat:distribution": [
+            _file(entry.name, entry.bytes, entry.sha256)
+            for entry in manifest.files
+            if entry.name != COUNTED_FILE  # for receipts; it is no data
+        ],
+        "dct:provenance": {"@type": "dct:ProvenanceStatement", "dct:description": _provenance(manifest)},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "@id": f"urn:trimask:study:{manifest.study_id}",
+            "prov:wasAssociatedWith": [
+                {"@type": "prov:Organization", "trimask:role": role, "foaf:name": party.organisation}
+                for role, party in study.parties.items()
+            ],
+        },
+        "trimask:suite": manifest.suite,
+        "trimask:rows": manifest.rows,
+        "trimask:storedRows": manifest.stored_rows,
+        "trimask:blocks": counts.get("blocks"),
+        "trimask:failedAttempts": counts.get("failed_attempts"),
+        "trimask:refusals": _refusals(counts.get("refusals")),
+        "trimask:noiseSigma": manifest.sigma,
+        "trimask:guarantee": [
+            _guarantee(towards, manifest.guarantee(towards)) for towards in ("public", "collector")
+        ],
+        **({} if study.weight is None else {"trimask:weights": weight_note(study)}),
+        "trimask:collusion": _terms(manifest.collusion),
+        "trimask:citation": bibtex(manifest),
+        "trimask:manifestSha256": manifest.sha256,
+    }
+    licence = licence or manifest.study.licence
+    if not licence:
+        record["dct:rights"] = "The study states no licence; ask its contact."
+    else:
+        record["dct:license"] = {"@id": licence}
+    if manifest.previous is not None:
+        record["trimask:previousManifestSha256"] = manifest.previous
+    return record
+
+
+def _time(milliseconds: int) -> dict[str, str]:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return {"@type": "xsd:dateTime", "@value": moment.isoformat(timespec="milliseconds")}
+
+
+def _variable(column: Column, schema: Schema) -> dict[str, Any]:
+    """Name, meaning, unit and bounds in original units, and how the stored value leads back to them."""
+    asked = next((item for item in schema.attributes if item.name == column.source), None)
+    derived = next((item for item in schema.derived if item.name == column.source), None)
+    low, high = column.center - column.half_range, column.center + column.half_range
+    if column.name == ONES or column.level is not None:
+        low, high = (1.0 if column.name == ONES else 0.0), 1.0
+    found: dict[str, Any] = {
+        "@type": "schema:PropertyValue",
+        "schema:name": column.name,
+        "schema:minValue": low,
+        "schema:maxValue": high,
+        "trimask:center": column.center,
+        "trimask:halfRange": column.half_range,
+    }
+    if asked is not None:
+        found["trimask:kind"] = asked.kind
+        if asked.unit:
+            found["schema:unitText"] = asked.unit
+        if asked.label:
+            found["schema:description"] = asked.label
+        if column.level is not None:
+            found["trimask:indicates"] = {"trimask:attribute": asked.name, "trimask:level": column.level}
+    elif derived is not None:
+        found["trimask:kind"] = derived.kind
+        found["prov:wasDerivedFrom"] = list(derived.of)
+        if derived.cuts:
+            found["trimask:cuts"] = list(derived.cuts)
+        if column.level is not None:
+            found["trimask:indicates"] = {"trimask:attribute": derived.name, "trimask:level": column.level}
+        if column.within is not None:
+            found["trimask:within"], found["trimask:middle"] = column.within, column.middle
+    else:
+        found["trimask:kind"] = "constant"
+        found["schema:description"] = "one on every row; means and intercepts come from it"
+    return found
+
+
+def _file(name: str, size: int, sha256: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "@type": "dcat:Distribution",
+        "dct:title": name,
+        "dcat:byteSize": size,
+        "spdx:checksum": {
+            "@type": "spdx:Checksum",
+            "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+            "spdx:checksumValue": sha256,
+        },
+    }
+    if name.endswith(".parquet"):
+        found["dcat:mediaType"] = {"@id": _PARQUET}
+    elif name.endswith(".json"):
+        found["dcat:mediaType"] = {"@id": _JSON}
+    return found
+
+
+def _provenance(manifest: Manifest) -> str:
+    study = manifest.study
+    if manifest.suite == "moments":
+        noise = f"Gaussian noise (sigma {manifest.sigma:.6g})" if manifest.sigma else "no noise (exact mode)"
+        return (
+            f"The reports of {manifest.rows:,} people, each checked in shares, were added up in shares by "
+            f"{len(study.right)} right providers, who each added {noise} to the totals and signed them. The manifest is "
+            "signed by the collector, the study by every party."
+        )
+    noise = f"Gaussian noise of sigma {manifest.sigma:.6g}" if manifest.sigma else "no noise (exact mode)"
+    return (
+        f"{manifest.rows:,} rows, each with {noise} added on the device in scaled units, were masked by "
+        f"{len(study.right)} right and {len(study.left)} left providers in blocks of {study.rows.block_rows:,}, "
+        "pooled by the collector and published once. The manifest is signed by the collector, the study by every "
+        "party."
+    )
+
+
+def _guarantee(towards: str, found: Guarantee | None) -> dict[str, Any]:
+    if found is None:
+        return {"trimask:towards": towards, "trimask:statement": "none: exact mode, no differential privacy"}
+    return {"trimask:towards": towards, "trimask:statement": str(found), **_terms(found.to_dict())}
+
+
+def _refusals(found: object) -> list[dict[str, Any]]:
+    """Role and reason are data, so they are values; as keys they would be terms that no vocabulary has."""
+    if not isinstance(found, Mapping):
+        return []
+    listed = []
+    for role, reasons in found.items():
+        each = reasons.items() if isinstance(reasons, Mapping) else [("all", reasons)]
+        listed += [
+            {"trimask:role": role, "trimask:reason": reason, "trimask:count": count} for reason, count in each
+        ]
+    return listed
+
+
+def _terms(found: object) -> Any:
+    """With every key under the prefix: a key without one means nothing to a JSON-LD parser, which drops it and its value.
+
+    A list is kept in its order; a list of lists (coalitions) becomes a list of groups.
+    """
+    if isinstance(found, Mapping):
+        return {f"trimask:{key}": _terms(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return {"@list": [_terms(item) for item in found]}
+    return found
+
+
+def row_schema(names: Sequence[str], notes: Mapping[str, str] | None = None) -> pa.Schema:
+    """Every column a double; `notes` are metadata of the table."""
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.float64()) for name in names], metadata=dict(notes) if notes else None)
+
+
+def record_batch(block: Matrix, schema: pa.Schema) -> pa.RecordBatch:
+    """A block of rows in Arrow's form."""
+    import pyarrow as pa
+
+    columns = [pa.array(np.ascontiguousarray(block[:, j])) for j in range(block.shape[1])]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def write_notes(path: Path, notes: Mapping[str, str]) -> None:
+    """What a file of rows is and is not, in a file NAME.json beside it."""
+    path.with_name(f"{path.name}.json").write_text(json.dumps(dict(notes), indent=1), encoding="utf-8")
+
+
+def write_csv(
+    path: Path, names: Sequence[str], blocks: Iterable[Matrix], notes: Mapping[str, str] | None = None
+) -> Path:
+    """As CSV with a heading; every value can be read back exactly. `notes` go into a file NAME.json beside it."""
+    from pyarrow import csv
+
+    if notes:
+        write_notes(path, notes)
+    schema = row_schema(names)
+    with csv.CSVWriter(path, schema) as writer:
+        for block in blocks:
+            writer.write_batch(record_batch(block, schema))
+    return path
+
+
+def write_arrow(
+    path: Path, names: Sequence[str], blocks: Iterable[Matrix], notes: Mapping[str, str] | None = None
+) -> Path:
+    """As an Arrow IPC file, which readers map into memory without parsing; `notes` are its metadata."""
+    import pyarrow as pa
+
+    schema = row_schema(names, notes)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for block in blocks:
+            writer.write_batch(record_batch(block, schema))
+    return path

@@ -1,0 +1,1 @@
+"""The second moments that every fit reads, whichever suite published them."""

@@ -1,0 +1,492 @@
+"""`trimask study open|close|abandon`. None can be undone, so each first says what it does.
+
+`trimask study status --watch`: polls the collector and shows a live view or, without a terminal, lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trimask.data.catalogue import StudyStatus
+from trimask_core.basics.errors import TrimaskError
+from trimask_core.study.definition import Study
+from trimask_core.study.progress import waiting_of
+from trimask_terminal.options import Subparsers, add_json, moment_ms, print_json, shown_time
+
+if TYPE_CHECKING:
+    from trimask_core.study.progress import Closing
+
+
+T = TypeVar("T")
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.25
+_LOOKS = 8
+_DONE, _STAYS_OPEN = 0, 1
+
+
+def register_in(commands: Subparsers) -> None:
+    """Add them to the commands of `trimask study`."""
+    opened = commands.add_parser(
+        "open",
+        help="send an approved study to the nodes; devices may then submit",
+        description="Send an approved study to its nodes, and write the copy for devices. A study that was closed cannot be "
+        "opened again.",
+    )
+    _arguments(opened)
+    opened.add_argument(
+        "--wait",
+        type=float,
+        nargs="?",
+        const=_WAIT_SECONDS,
+        default=0.0,
+        metavar="SECONDS",
+        help=f"wait for nodes that do not answer yet: they take a moment to start (--wait alone: {_WAIT_SECONDS:.0f})",
+    )
+    opened.add_argument(
+        "--at",
+        type=moment_ms,
+        metavar="TIME",
+        help="open by itself at this time, such as 2027-01-31T08:00 (UTC); until then the collector alone has it, and "
+        "another `open` takes its place",
+    )
+    add_json(opened)
+    opened.set_defaults(run=run_open)
+
+    close = commands.add_parser(
+        "close",
+        help="end collection: publish what is enough, erase the rest, after asking",
+        description="Say what closing does (what is published, what is erased and why), ask, and close. Intake pauses and "
+        "what is there is counted: if by then less would be published and more erased than was said, the study stays open. "
+        "Exit status: 0 it closes, 1 it stays open, 2 it could not be asked. With --dry-run: 0 nothing complete would be "
+        "erased, 1 something would.",
+    )
+    _arguments(close)
+    close.add_argument(
+        "--yes", action="store_true", help="do not ask, also if people's submissions are erased"
+    )
+    close.add_argument(
+        "--erase", action="store_true", help="close also if what is counted then must be erased"
+    )
+    close.add_argument(
+        "--at",
+        type=moment_ms,
+        metavar="TIME",
+        help="close by itself at this time, such as 2027-01-31T18:00 (UTC), whatever that erases; the last order counts",
+    )
+    close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
+    add_json(close)
+    close.set_defaults(run=run_close)
+
+    abandon = commands.add_parser(
+        "abandon",
+        help="give a block up that cannot be masked: its rows are erased, after asking",
+        description="Say how a block is, by the id that `trimask study status` names (its first 8 digits are enough), ask, "
+        "and give it up. Every right provider erases its rows, and nothing of them is in a release; other blocks go on. One "
+        "that has not failed is not given up without --healthy. Exit status: 0 given up, 1 not, 2 it could not be asked.",
+    )
+    abandon.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    abandon.add_argument(
+        "block",
+        type=_block,
+        metavar="BLOCK",
+        help="the block's id, or how it begins; release-N, for a release of the moments suite that waits; or draw-N, for a "
+        "draw of the rows suite that does not come to its end, with every row in it",
+    )
+    abandon.add_argument(
+        "--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys"
+    )
+    abandon.add_argument("--yes", action="store_true", help="do not ask")
+    abandon.add_argument("--healthy", action="store_true", help="also if nothing is wrong with it")
+    add_json(abandon)
+    abandon.set_defaults(run=run_abandon)
+
+
+def _block(text: str) -> bytes | tuple[str, int]:
+    """A block's id, or the number of a release or a draw."""
+    word, dash, number = text.partition("-")
+    if word in ("release", "draw") and dash and number.isdecimal():
+        return word, int(number)
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither how a block's id begins (an even number of hexadecimal digits) nor release-N nor draw-N"
+        ) from None
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    parser.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
+
+
+def run_open(args: argparse.Namespace) -> int:
+    """Hand the study to the collector."""
+    from trimask_cli import owner, study_file
+    from trimask_cli.commands.study_approvals import gather_missing
+    from trimask_core.study.party import read_secret
+
+    signed = study_file.read_signed(args.study)
+    if signed.missing:
+        signed = _once_up(lambda: gather_missing(args.study, signed, args.owner), args.wait)
+    signed.verify()
+    for_devices = signed
+    if signed.needs_seed:
+        for_devices = signed.with_seed(read_secret(study_file.seed_file(args.study)))
+    open_ms = 0 if args.at is None else args.at
+    _once_up(lambda: owner.open_study(for_devices, args.owner, open_ms), args.wait)
+    device_file = study_file.device_file(args.study)
+    study_file.write_signed(device_file, for_devices, replace=True)
+    if args.json:
+        print_json(
+            {
+                "study_id": signed.study.id.hex(),
+                "state": "scheduled" if open_ms else "open",
+                "opens_ms": open_ms or None,
+                "device_file": str(device_file),
+            }
+        )
+        return _DONE
+    if open_ms:
+        print(
+            f"Opens by itself on {shown_time(open_ms)}: study {signed.study.id.hex()}; for devices: {device_file}"
+        )
+        return _DONE
+    print(f"Open: devices may submit to study {signed.study.id.hex()}; give them {device_file}")
+    if signed.study.web is not None:
+        from trimask_cli.invitations import open_link
+
+        link = open_link(signed.study)
+        print(f"For browsers: `trimask web export {device_file} --out site` writes what {link.page} shows.")
+        if signed.study.admission == "open":
+            print(f"The link for everybody: {link}")
+    return _DONE
+
+
+def _once_up(call: Callable[[], T], wait_seconds: float) -> T:
+    """Retry a call while a node does not answer, up to a time limit; every call here may be repeated."""
+    import time
+
+    from trimask_core.basics.errors import ConnectionFailed, Refused
+    from trimask_core.basics.refusals import Reason
+
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return call()
+        except (ConnectionFailed, Refused) as error:
+            away = isinstance(error, ConnectionFailed) or error.reason is Reason.UNREACHABLE
+            if not away or time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def run_close(args: argparse.Namespace) -> int:
+    """Explain what closing does, ask for confirmation, and end collection."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    study = read_signed(args.study).study
+    status, outcome = _foreseen(study)
+    if status.state not in ("open", "paused"):
+        if args.json:
+            print_json({"study_id": study.id.hex(), "state": status.state})
+        else:
+            print(f"The study is {status.state} already. {status.note}".rstrip())
+        return _DONE
+    if not args.json:
+        print("\n".join(outcome.sentences))
+    agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
+    if agreed and args.at is not None:
+        owner.close_study(study, args.owner, close_ms=args.at)
+        if args.json:
+            print_json({"study_id": study.id.hex(), "state": status.state, "closes_ms": args.at})
+        else:
+            print(f"Closes by itself on {shown_time(args.at)}.")
+        return _DONE
+    if agreed:
+        owner.close_study(study, args.owner, None if args.erase else outcome)
+        status = _counted(study)
+    _say(args, study, outcome, status, agreed=agreed)
+    if args.dry_run:
+        return _STAYS_OPEN if outcome.erased else _DONE
+    return _DONE if agreed and status.state in ("closing", "closed") else _STAYS_OPEN
+
+
+def run_abandon(args: argparse.Namespace) -> int:
+    """Ask, and give a block up."""
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+
+    study = read_signed(args.study).study
+    kind, number = args.block if isinstance(args.block, tuple) else ("block", 0)
+    name = f"{kind} {number}" if number else f"block {args.block.hex()}"
+    if args.json and not args.yes:
+        return _not_given_up(args, study, "(`--yes` does it without asking.)")
+
+    def abandon(*, healthy: bool = False, look: bool = False) -> owner.Abandoned:
+        if kind == "draw":
+            return owner.abandon_draw(study, number, args.owner, healthy=healthy, look=look)
+        return owner.abandon_block(study, number or args.block, args.owner, healthy=healthy, look=look)
+
+    found = abandon(look=True)
+    if not args.json:
+        print(f"{found.state[:1].upper()}{found.state[1:]}.")
+    if found.healthy and not args.healthy:
+        said = "Nothing is wrong with it; `--healthy` gives it up all the same."
+        return _not_given_up(args, study, said, found.state)
+    if not args.yes and not _yes(
+        f"Give {name} up, and erase its {found.block.rows:,} rows at every right provider?"
+    ):
+        return _not_given_up(args, study, "(`--yes` does it without asking.)")
+    block = abandon(healthy=args.healthy).block
+    if args.json:
+        print_json({"study_id": study.id.hex(), "block": block.id, "rows": block.rows, "why": block.why})
+    else:
+        print(
+            f"{f'Block {block.id}' if block.id else name.capitalize()} is given up: "
+            f"its {block.rows:,} rows are erased as soon as the right providers answer."
+        )
+    return _DONE
+
+
+def _not_given_up(args: argparse.Namespace, study: Study, why: str, state: str = "") -> int:
+    said = f"Nothing was done. {why}"
+    if args.json:
+        told = [state, said] if state else [said]
+        print_json({"ok": False, "exit": _STAYS_OPEN, "study_id": study.id.hex(), "said": told})
+    else:
+        print(said)
+    return _STAYS_OPEN
+
+
+def _foreseen(study: Study) -> tuple[StudyStatus, Closing]:
+    """What closing would do.
+
+    The collector counts every half second, and blocks advance meanwhile: the number of submissions is used once it no
+    longer changes, after a longer wait where some would be erased.
+    """
+    import time
+
+    from trimask_cli import owner
+    from trimask_core.study.progress import closing_of
+
+    before = -1
+    for _ in range(_LOOKS):
+        status = owner.study_status(study)
+        total = status.pending_rows + status.masking_rows + status.pooled_rows
+        outcome = closing_of(
+            study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
+        )
+        if status.state != "open" or total == before:
+            break
+        before = total
+        time.sleep(1.0 if outcome.erased else _LOOK_SECONDS)
+    return status, outcome
+
+
+def _counted(study: Study) -> StudyStatus:
+    """The study once what is there was counted; as it is after a while, if a node does not answer."""
+    import time
+
+    from trimask_cli import owner
+
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while (status := owner.study_status(study)).state == "paused" and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return status
+
+
+def _agreed(outcome: Closing) -> bool:
+    question = (
+        f"Close, and erase {outcome.erased:,}? No: the study stays open and goes on collecting."
+        if outcome.erased
+        else "Close? It cannot be opened again."
+    )
+    return _yes(question)
+
+
+def _yes(question: str) -> bool:
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def _say(
+    args: argparse.Namespace, study: Study, outcome: Closing, status: StudyStatus, *, agreed: bool
+) -> None:
+    if args.json:
+        state = "closing" if agreed and status.state == "closed" else status.state
+        note = {"note": status.note} if agreed and state != "closing" else {}
+        print_json({"study_id": study.id.hex(), "state": state, "outcome": outcome.to_dict(), **note})
+    elif agreed and status.state == "paused":
+        print(
+            "Not closed yet: intake is paused, and a right provider has not said what it holds. It closes, or goes on, when "
+            f"it has; `trimask study status {args.study}` shows which."
+        )
+    elif agreed and status.state == "open":
+        print(f"{status.note[:1].upper()}{status.note[1:]}.")
+    elif agreed:
+        print(f"Closing; `trimask study status {args.study} --watch` ends when everything is published.")
+    elif args.dry_run:
+        print("Nothing was done.")
+    else:
+        print("Not closed: the study stays open. (`--yes` closes without asking.)")
+
+
+Ask = Callable[[], StudyStatus]
+Asked = Callable[[], tuple[StudyStatus | None, str]]
+_AWAY_SECONDS = 300.0
+
+
+def watch(
+    study: Study,
+    ask: Ask,
+    console: Console,
+    *,
+    every_seconds: float,
+    as_json: bool,
+    pause: Callable[[float], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Watch until the study is closed, or Ctrl-C. A collector that goes away is asked again for five minutes, so that its
+    restart is watched too; one that never answered, or stays away, is an error."""
+    asked = _patient(ask, clock)
+    if as_json or not console.is_terminal:
+        _print_lines(study, asked, console, every_seconds, pause, as_json=as_json)
+        return
+    last: StudyStatus | None = None
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            status, error = asked()
+            last = status or last
+            live.update(view(study, last, error), refresh=True)
+            if status is not None and status.state == "closed":
+                return
+            pause(every_seconds)
+
+
+def _patient(ask: Ask, clock: Callable[[], float]) -> Asked:
+    """Ask, and give the status, or what was wrong; raises what has been wrong for too long."""
+    answered: float | None = None
+
+    def asked() -> tuple[StudyStatus | None, str]:
+        nonlocal answered
+        try:
+            status = ask()
+        except TrimaskError as failure:
+            if answered is None or clock() - answered > _AWAY_SECONDS:
+                raise
+            return None, f"{failure} (asking again)"
+        answered = clock()
+        return status, ""
+
+    return asked
+
+
+def _print_lines(
+    study: Study,
+    asked: Asked,
+    console: Console,
+    every_seconds: float,
+    pause: Callable[[float], None],
+    *,
+    as_json: bool,
+) -> None:
+    """A line when something changed, so that a log of it stays short."""
+    before = ""
+    while True:
+        status, error = asked()
+        if status is not None:
+            text = json.dumps({"study_id": study.id.hex(), **asdict(status)}) if as_json else line(status)
+        else:
+            text = json.dumps({"error": error}) if as_json else f"collector: {error}"
+        if text != before:
+            stamp = "" if as_json else time.strftime("%H:%M:%SZ ", time.gmtime())
+            console.print(stamp + text, soft_wrap=True)
+            before = text
+        if status is not None and status.state == "closed":
+            return
+        pause(every_seconds)
+
+
+def line(status: StudyStatus) -> str:
+    """A status in one line."""
+    down = [role for role, counts in status.refusals.items() if counts is None]
+    refused = sum(sum(counts.values()) for counts in status.refusals.values() if counts)
+    rows = (
+        f"{status.state}: {status.pending_rows:,} waiting, {status.masking_rows:,} masking, "
+        f"{status.pooled_rows:,} pooled, {status.published_rows:,} published"
+    )
+    parts = [
+        rows,
+        f"{status.pooled_blocks:,} blocks, {status.failed_attempts:,} failed attempts, {refused:,} refusals",
+        *([f"does not answer: {', '.join(down)}"] if down else []),
+        *([status.note] if status.note else []),
+    ]
+    return "; ".join(parts)
+
+
+def view(study: Study, status: StudyStatus | None, error: str = "") -> RenderableType:
+    """The live view."""
+    title = Text(study.title, style="bold")
+    if status is None:
+        return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
+    bars = Table.grid(padding=(0, 1))
+    waiting = waiting_of(
+        study,
+        pending=status.pending_rows,
+        masking=status.masking_rows,
+        pooled=status.pooled_rows,
+        closing=status.state == "closing",
+    )
+    for item in waiting:
+        done = f"{item.there:,} of {item.needed:,} rows"
+        bars.add_row(
+            item.goal.lower(), ProgressBar(item.needed, min(item.there, item.needed), width=40), done
+        )
+    rows = Text(
+        f"{status.pending_rows:,} waiting · {status.masking_rows:,} masking · {status.pooled_rows:,} pooled · "
+        f"{status.published_rows:,} published in {status.releases:,} releases · {status.pooled_blocks:,} blocks · "
+        f"{status.failed_attempts:,} failed attempts"
+    )
+    parts: list[RenderableType] = [
+        title,
+        Text(status.state, style="green" if status.state == "open" else "yellow"),
+    ]
+    if status.state != "closed":
+        parts += [bars, *(Text(f"waiting because: {item.because}", style="dim") for item in waiting)]
+    parts += [rows, Text(), _nodes(study, status)]
+    if status.note:
+        parts.append(Text(status.note, style="yellow"))
+    if error:
+        parts.append(Text(f"last error: {error}", style="red"))
+    return Group(*parts)
+
+
+def _nodes(study: Study, status: StudyStatus) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("node", "run by", "health", "refused in this study", "refused in all"):
+        table.add_column(heading, overflow="fold")
+    for role, counts in status.refusals.items():
+        health = Text("does not answer", style="red") if counts is None else Text("answers", style="green")
+        own = _words(status.study_refusals.get(role, {}))
+        table.add_row(role, study.party(role).organisation, health, own, _words(counts or {}))
+    return table
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items())) or "-"

@@ -1,1 +1,0 @@
-"""The signed, hash-chained log of what a node did."""

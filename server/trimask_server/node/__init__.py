@@ -1,1 +1,0 @@
-"""What every node has, whatever its role."""

@@ -1,0 +1,1 @@
+"""What every node runs on: ports, interceptors, TLS, health, audit log, peers."""

@@ -1,0 +1,400 @@
+"""A right provider checks a batch together with the others: forms exchanged, a verdict signed by all, then added up.
+
+Each step asks and stores before it says anything that follows from it, so that a crash anywhere is a repeat: forms are a
+fixed function of what is stored; a decision is on disk before its signature is given out; a batch is added up only when
+every signature has been seen, and then its rows are gone.
+
+A right provider's side of the check of a batch: its shares of the five forms, and what all shares say together.
+
+Nothing here depends on what others send but `verdicts`. A provider's word about a report is a fixed linear map of its own
+share, so a batch may be checked any number of times, in any company, and nothing more is learned
+(docs/theory/verified-moments.md#zero-knowledge).
+
+The field of P = 2^61 - 1 elements on arrays: many shares at a time.
+
+A product of a matrix of shares with a few columns is formed by three 21-bit limbs of each side in float64: a product
+of limbs has 42 bits, and up to 2^11 of them add up exactly. Multiplying by 2^s modulo P is a rotation of 61 bits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.randomness import Stream
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import verify
+from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.moments.check import FORMS, bucket_of, derive_challenge, forms, verdict
+from trimask_core.moments.field import ELEMENT_BYTES, P, expand_elements, pack, unpack
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import check_share_form
+from trimask_core.moments.totals import accepted_hash
+from trimask_core.study.definition import Study
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.common_pb2 import Attempt
+from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
+from trimask_server.protocol.attempts import worker_of
+from trimask_server.protocol.plans import right_roles
+from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.moments.batch_store import BatchStore, Decision, StoredBatch, verdict_message
+from trimask_server.suites.moments.key_exchange import KeyExchange
+
+Elements = NDArray[np.uint64]
+Limbs = NDArray[np.float64]
+_PRIME = np.uint64(P)
+_LIMB_BITS = 21
+_LIMB = np.uint64((1 << _LIMB_BITS) - 1)
+_LIMBS = 3
+_TERMS = 1 << 11
+_LOW = np.uint64(0xFFFFFFFF)
+_SHARE = b"moments share"
+
+
+def expand_seeds(seeds: Sequence[bytes], count: int) -> Elements:
+    """One row a seed: what `trimask_core.moments.field.expand_elements` gives, for many."""
+    shares = np.empty((len(seeds), count), dtype=np.uint64)
+    for row, seed in zip(shares, seeds, strict=True):
+        row[:] = Stream(seed, _SHARE).words(count)
+    shares &= _PRIME
+    for index in np.flatnonzero((shares == _PRIME).any(axis=1)).tolist():  # once in 2^61 words
+        shares[index] = expand_elements(seeds[index], count)
+    return shares
+
+
+def read_vectors(bodies: Sequence[bytes], count: int) -> Elements:
+    """One row for each body of `count` packed elements, which must be below P."""
+    if any(len(body) != ELEMENT_BYTES * count for body in bodies):
+        raise VerificationError(f"a share must be {count} field elements of {ELEMENT_BYTES} bytes")
+    shares = np.frombuffer(b"".join(bodies), dtype="<u8").astype(np.uint64, copy=False)
+    if (shares >= _PRIME).any():
+        raise VerificationError("a field element must be below P = 2^61 - 1")
+    return shares.reshape(len(bodies), count)
+
+
+def limbs(coefficients: Elements) -> Limbs:
+    """The columns of an e x f matrix as e x 3f limbs, for `product`."""
+    return np.hstack(
+        [_limb(coefficients, place) for place in range(_LIMBS)]
+    )  # columns: all lowest limbs, then the middle ones, then the highest
+
+
+def _limb(values: Elements, place: int) -> NDArray[np.float64]:
+    return (values >> np.uint64(place * _LIMB_BITS) & _LIMB).astype(np.float64)
+
+
+def product(values: Elements, columns: Limbs) -> Elements:
+    """values (n x e) times the matrix whose `limbs` are given (e x f), modulo P."""
+    n, e = values.shape
+    f = columns.shape[1] // _LIMBS
+    total = np.zeros((n, f), dtype=np.uint64)
+    for first in range(0, e, _TERMS):
+        part, side = values[:, first : first + _TERMS], columns[first : first + _TERMS]
+        for place in range(_LIMBS):
+            sums = (_limb(part, place) @ side).astype(np.uint64)  # whole numbers below 2^53
+            for other in range(_LIMBS):
+                total += _rotate(sums[:, other * f : (other + 1) * f], (place + other) * _LIMB_BITS)
+                total = _reduce(total)
+    return total
+
+
+def _rotate(values: Elements, bits: int) -> Elements:
+    """values 2^bits modulo P, for values below P: the bits that leave at the top come in at the bottom."""
+    bits %= 61
+    if not bits:
+        return values
+    shift = np.uint64(bits)
+    return (values << shift & _PRIME) | values >> np.uint64(61 - bits)
+
+
+def _reduce(values: Elements) -> Elements:
+    """Below P again, from below 2 P."""
+    return np.where(values >= _PRIME, values - _PRIME, values)
+
+
+def column_sums(values: Elements) -> list[int]:
+    """The sum of each column modulo P, for fewer than 2^32 rows."""
+    low = (values & _LOW).sum(axis=0, dtype=np.uint64).tolist()
+    high = (values >> np.uint64(32)).sum(axis=0, dtype=np.uint64).tolist()
+    return [((upper << 32) + lower) % P for upper, lower in zip(high, low, strict=True)]
+
+
+FormValues = list[tuple[int, ...]]
+
+
+def read_shares(payloads: Sequence[bytes], provider: int, providers: int, layout: MomentsLayout) -> Elements:
+    """The shares in opened payloads for R_`provider`, a row each; a payload of another form is refused."""
+    bodies = [payload[1:] for payload in payloads]
+    if provider == providers:
+        return read_vectors(bodies, layout.elements)
+    for payload in payloads:
+        check_share_form(payload, provider, providers, layout.elements)
+    return expand_seeds(bodies, layout.elements)
+
+
+@dataclass(frozen=True)
+class BatchChecker:
+    """What R_`provider` needs to check reports of one study. The key is the study's challenge key."""
+
+    study_id: bytes
+    layout: MomentsLayout
+    provider: int
+    key: bytes = field(repr=False)
+
+    def form_values(self, ids: Sequence[bytes], shares: Elements) -> FormValues:
+        """This provider's share of the five forms for every report, in the order of `ids`."""
+        values: FormValues = [()] * len(ids)
+        by_bucket: dict[int, list[int]] = {}
+        for place, submission_id in enumerate(ids):
+            by_bucket.setdefault(bucket_of(submission_id), []).append(place)
+        for bucket, places in by_bucket.items():
+            columns, constants = _bucket_forms(self.study_id, self.key, bucket, self.layout)
+            own = constants if self.provider == 1 else (0,) * len(FORMS)
+            for place, row in zip(places, product(shares[places], columns).tolist(), strict=True):
+                values[place] = tuple(
+                    (value + constant) % P for value, constant in zip(row, own, strict=True)
+                )
+        return values
+
+
+@lru_cache(maxsize=512)  # two studies at a time; about 80 kB each at 640 elements
+def _bucket_forms(
+    study_id: bytes, key: bytes, bucket: int, layout: MomentsLayout
+) -> tuple[Limbs, tuple[int, ...]]:
+    found = forms(layout, derive_challenge(key, study_id, bucket, layout))
+    return limbs(np.array(found.coefficients, dtype=np.uint64).T), found.constants
+
+
+def verdicts(by_provider: Mapping[int, FormValues]) -> list[str | None]:
+    """For every report, None if it is valid and the reason if not, from every provider's share of the forms."""
+    return [
+        verdict([sum(parts) % P for parts in zip(*report, strict=True)])
+        for report in zip(*by_provider.values(), strict=True)
+    ]
+
+
+def sum_accepted(shares: Elements, accepted: Sequence[bool], layout: MomentsLayout) -> list[int]:
+    """The sum of accepted shares, over the bits and products alone: the rest of a report is proof."""
+    end = layout.products.stop
+    return column_sums(shares[np.array(accepted, dtype=bool), :end])
+
+
+def pack_values(values: FormValues) -> bytes:
+    """For the wire, sealed: five elements a report."""
+    return pack([element for report in values for element in report])
+
+
+def unpack_values(data: bytes, reports: int) -> FormValues:
+    """What `pack_values` wrote, for so many reports."""
+    if len(data) != ELEMENT_BYTES * len(FORMS) * reports:
+        raise VerificationError(f"the forms of {reports} reports take {len(FORMS)} elements each")
+    elements = unpack(data)
+    return [tuple(elements[first : first + len(FORMS)]) for first in range(0, len(elements), len(FORMS))]
+
+
+T = TypeVar("T")
+
+
+def ids_hash(ids: list[bytes]) -> bytes:
+    """Names the reports of a batch, so that two providers with different plans notice before they say anything."""
+    return hashlib.sha256(b"".join(ids)).digest()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A bound batch in memory: its ids, this provider's shares, and its shares of the five forms."""
+
+    ids: list[bytes]
+    shares: Elements = field(repr=False)
+    values: FormValues = field(repr=False)
+
+
+class Rounds:
+    """The rounds of this right provider."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        rows: RowStore,
+        key_ring: CurrentKeyRing,
+        store: BatchStore,
+        key_exchange: KeyExchange,
+    ) -> None:
+        self._node = node
+        self._rows = rows
+        self._key_ring = key_ring
+        self._store = store
+        self._key_exchange = key_exchange
+        self._opened: dict[tuple[bytes, bytes], asyncio.Task[_Opened]] = {}
+        self._decisions: dict[tuple[bytes, bytes], asyncio.Task[StoredBatch]] = {}
+        self.running = 0
+
+    # What others ask for
+
+    async def sealed_forms(self, study: Study, attempt: Attempt, caller: str, ids: bytes) -> bytes:
+        """This provider's shares of the forms, for one other right provider."""
+        opened = await self._open(study, attempt.block_id)
+        _require_same(opened.ids, ids)
+        public = await self._key_exchange.peer_key(study, caller)
+        info = _info(study, attempt.block_id, self._node.role_in(study), caller)
+        return seal(public, pack_values(opened.values), info)
+
+    async def verdict(self, study: Study, attempt: Attempt, ids: bytes) -> StoredBatch:
+        """What this provider decided; it decides now if it has not."""
+        stored = await self._store.find(study.id, attempt.block_id)
+        if stored is None:
+            opened = await self._open(study, attempt.block_id)
+            _require_same(opened.ids, ids)
+            stored = await self._decide(study, attempt)
+        if stored.state == "disagreed":
+            raise Refused(
+                Reason.BATCH_DISAGREED, "this provider has erased that batch: the signatures differed"
+            )
+        return stored
+
+    # The whole round
+
+    async def check(self, study: Study, attempt: Attempt) -> StoredBatch:
+        """Check a batch with all the others and add it up; what was decided."""
+        self.running += 1
+        try:
+            stored = await self._store.find(study.id, attempt.block_id)
+            if stored is None:
+                stored = await self._decide(study, attempt)
+            if stored.state == "decided":
+                await self._agree(study, attempt, stored)
+                await self._store.add(study.id, attempt.block_id)
+                await self._node.refusals.refresh(self._node.database)
+                self._count(attempt, stored)
+            elif stored.state == "disagreed":
+                raise Refused(
+                    Reason.BATCH_DISAGREED, "this provider has erased that batch: the signatures differed"
+                )
+            return stored
+        finally:
+            self.running -= 1
+            self.forget(study.id, attempt.block_id)
+
+    def _count(self, attempt: Attempt, stored: StoredBatch) -> None:
+        self._node.metrics.erased_rows.labels("pooled").inc(
+            stored.accepted_count + sum(stored.refused.values())
+        )
+        self._node.log.info(
+            "added batch=%s accepted=%d refused=%d",
+            attempt.block_id.hex(), stored.accepted_count, sum(stored.refused.values()),
+        )  # fmt: skip
+
+    def forget(self, study_id: bytes, batch_id: bytes) -> None:
+        """Drop what is in memory for a batch."""
+        self._opened.pop((study_id, batch_id), None)
+        self._decisions.pop((study_id, batch_id), None)
+
+    async def _open(self, study: Study, batch_id: bytes) -> _Opened:
+        """The batch opened, once however many ask at a time."""
+        return await _once(self._opened, (study.id, batch_id), lambda: self._open_now(study, batch_id))
+
+    async def _open_now(self, study: Study, batch_id: bytes) -> _Opened:
+        node = self._node
+        key = await self._key_exchange.challenge_key(study)
+        rows = await self._rows.start(study.id, batch_id)
+        provider = int(node.role_in(study)[1:])
+        return await node.workers.run(self._read, study, provider, key, rows)
+
+    def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
+        ring, layout = self._key_ring.ring, study.moments.layout
+        ids = [submission_id for submission_id, _ in rows]
+        payloads = [
+            ring.open_held(sealed, component_info(study.binding, provider, submission_id))
+            for submission_id, sealed in rows
+        ]
+        shares = read_shares(payloads, provider, len(study.right), layout)
+        checker = BatchChecker(study.id, layout, provider, key)
+        return _Opened(ids, shares, checker.form_values(ids, shares))
+
+    async def _decide(self, study: Study, attempt: Attempt) -> StoredBatch:
+        """The decision on disk, made once however many ask at a time."""
+        key = (study.id, attempt.block_id)
+        return await _once(self._decisions, key, lambda: self._decide_now(study, attempt))
+
+    async def _decide_now(self, study: Study, attempt: Attempt) -> StoredBatch:
+        node, own, batch_id = self._node, self._node.role_in(study), attempt.block_id
+        opened = await self._open(study, batch_id)
+        others = [role for role in right_roles(study) if role != own]
+        answers = await asyncio.gather(
+            *(self._ask_forms(study, attempt, role, opened.ids) for role in others)
+        )
+        said = {int(own[1:]): opened.values} | {
+            int(role[1:]): values for role, values in zip(others, answers, strict=True)
+        }
+        found = await node.workers.run(verdicts, said)
+        accepted = [reason is None for reason in found]
+        total = await node.workers.run(sum_accepted, opened.shares, accepted, study.moments.layout)
+        digest = accepted_hash(study.id, batch_id, opened.ids, accepted)
+        signature = node.keys.identity.sign("batch-verdict", verdict_message(study.id, batch_id, digest))
+        refused = dict(Counter(reason for reason in found if reason is not None))
+        decision = Decision(digest, bytes(accepted), refused, signature, total)
+        return await self._store.decide(study.id, batch_id, decision)
+
+    async def _ask_forms(self, study: Study, attempt: Attempt, role: str, ids: list[bytes]) -> FormValues:
+        request = moments_pb2.GetFormsRequest(attempt=attempt, submission_ids_hash=ids_hash(ids))
+        answer = await self._node.peers.call(self._stub(study, attempt, role).GetForms, request)
+        info = _info(study, attempt.block_id, role, self._node.role_in(study))
+        key = self._key_exchange.own_key(study)
+        return unpack_values(key.open(answer.sealed_values, info), len(ids))
+
+    async def _agree(self, study: Study, attempt: Attempt, stored: StoredBatch) -> None:
+        """Refuse, and erase the batch, unless every other provider signed the same verdict."""
+        own = self._node.role_in(study)
+        ids = ids_hash(await self._rows.ids_of(study.id, attempt.block_id))
+        for role in right_roles(study):
+            if role == own:
+                continue
+            request = moments_pb2.GetVerdictRequest(attempt=attempt, submission_ids_hash=ids)
+            answer = await self._node.peers.call(self._stub(study, attempt, role).GetVerdict, request)
+            message = verdict_message(study.id, attempt.block_id, answer.accepted_hash)
+            identity = study.party(role).identity
+            verify(identity, "batch-verdict", message, answer.signature, f"the verdict of {role}")
+            if answer.accepted_hash != stored.accepted_hash:
+                await self._store.disagree(study.id, attempt.block_id, role)
+                raise Refused(
+                    Reason.BATCH_DISAGREED,
+                    f"{role} accepted other reports of batch {attempt.block_id.hex()[:12]}; it is erased here",
+                )
+
+    def _stub(self, study: Study, attempt: Attempt, role: str) -> MomentsPeerServiceStub:
+        channel = self._node.peers.channel(study.party(role), worker_of(study, attempt, role))
+        return MomentsPeerServiceStub(channel)
+
+
+async def _once(
+    tasks: dict[tuple[bytes, bytes], asyncio.Task[T]],
+    key: tuple[bytes, bytes],
+    work: Callable[[], Coroutine[Any, Any, T]],
+) -> T:
+    """Run work once for all who ask while it runs or is remembered; a failure is not remembered."""
+    task = tasks.get(key)
+    if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        task = tasks[key] = asyncio.ensure_future(work())
+    return await asyncio.shield(task)  # one who gives up does not end it for the others
+
+
+def _require_same(ids: list[bytes], digest: bytes) -> None:
+    if ids_hash(ids) != digest:
+        raise VerificationError(
+            "the batch has other reports at the provider that asks: the collector's plans differ"
+        )
+
+
+def _info(study: Study, batch_id: bytes, sender: str, receiver: str) -> bytes:
+    return b"trimask/v1/forms\0" + study.binding + batch_id + f"{sender}>{receiver}".encode()

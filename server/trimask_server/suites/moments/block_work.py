@@ -1,0 +1,235 @@
+"""What the collector does in a study of the moments suite: have batches checked and added up, and publish totals.
+
+No number smaller than a release is ever opened, so a batch may have any size; its size is for speed alone. Reports that
+are refused cost nobody else anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from trimask_core.basics.errors import Refused
+from trimask_core.basics.refusals import Reason
+from trimask_core.moments.totals import accepted_hash
+from trimask_core.study.definition import Study
+from trimask_core.study.party import Party
+from trimask_proto.v1 import moments_pb2
+from trimask_proto.v1.common_pb2 import Attempt, Worker
+from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.collector.batches import Batches, Intake
+from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
+from trimask_server.collector.publication import Catalogue, Release, Tally
+from trimask_server.protocol.attempts import worker_of
+from trimask_server.protocol.plans import right_roles, split_ids
+from trimask_server.runtime.context import NodeContext
+from trimask_server.suites.moments.publisher import gather, publish
+from trimask_server.suites.moments.release_ledger import ReleaseLedger
+
+_BATCH = 1024
+_WORTH_WAITING_FOR = 256
+_DISAGREED = (
+    "right providers signed different verdicts about it, so one of them is broken or lies; entries "
+    "batch_disagreed in their audit logs name it"
+)
+_NO_RELEASE = {"batch_released", "ledger_lost", "store_restored"}
+_LOST = {"batch_lost", "block_erased", "unknown_block", "batch_disagreed"}
+
+
+class MomentsWork:
+    """One study's batches (`collector.driver.BatchWork`)."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        study: Study,
+        ledger: Ledger,
+        releases: ReleaseLedger,
+        provider_status: ProviderStatus,
+    ) -> None:
+        self._node = node
+        self._study = study
+        self._ledger = ledger
+        self._releases = releases
+        self._provider_status = provider_status
+        self._catalogue = Catalogue(ledger.database)
+
+    draws_blocks = False
+
+    async def draw(self, intake: Intake, state: str) -> bool:
+        """Nothing: any batch is as good as another."""
+        return False
+
+    async def tell(self, party: Party) -> None:
+        """Nothing to tell: decisions in this suite are about batches."""
+
+    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+        """The next batch. A small number waits while the study is open, and can be withdrawn meanwhile."""
+        least = 1 if closing else min(_WORTH_WAITING_FOR, self._study.release_rows)
+        if len(ready) < least:
+            return []
+        return sorted(ready[: min(_BATCH, self._study.release_rows)])
+
+    async def work_on(self, block: Block, batches: Batches) -> None:
+        """One attempt at a batch: every right provider checks it with the others and adds it up."""
+        try:
+            if not await batches.bind(block):
+                return
+            accepted, refused = await self._check(block)
+        except Refused as error:
+            if error.reason is Reason.BATCH_DISAGREED:
+                await batches.give_up(block, _DISAGREED)
+                return
+            if error.reason in _LOST:
+                await batches.give_up(block)
+                return
+            if await batches.attempt_failed(block, error.reason):
+                return
+            raise
+        self._node.metrics.attempts.labels("pooled").inc()
+        await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
+        self._node.log.info(
+            "added batch=%s accepted=%d refused=%d",
+            block.block_id.hex(),
+            sum(accepted),
+            sum(refused.values()),
+        )
+        await batches.attempt_succeeded(block)
+
+    async def _check(self, block: Block) -> tuple[bytes, dict[str, int]]:
+        """(1 or 0 for each report, refused by reason), when every right provider has the batch in its total."""
+        study, node = self._study, self._node
+        attempt = await self._attempt(block)
+        request = moments_pb2.CheckBatchRequest(attempt=attempt)
+        timeout = node.config.attempt_timeout_seconds
+
+        async def one(role: str) -> moments_pb2.CheckBatchResponse:
+            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(study, attempt, role)))
+            answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
+            return answer
+
+        answers = await asyncio.gather(*map(one, right_roles(study)))
+        if len({answer.accepted_hash for answer in answers}) != 1:
+            raise Refused(Reason.BATCH_DISAGREED, "the right providers accepted different reports")
+        ids = split_ids(block.submission_ids)
+        for answer in answers:  # one wrong answer does not block the others
+            marks = [mark == 1 for mark in answer.accepted]
+            if len(marks) == len(ids) and answer.accepted_hash == accepted_hash(
+                study.id, block.block_id, ids, marks
+            ):
+                return bytes(marks), {item.reason: item.count for item in answer.refused}
+        raise Refused(Reason.BAD_SIGNATURE, "no right provider says which reports it signed for")
+
+    async def _attempt(self, block: Block) -> Attempt:
+        study = self._study
+        workers = []
+        for role, answer in (await self._provider_status.describe(study, 5.0)).items():
+            if answer is None:
+                raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the batch waits for it")
+            await keep_audit_head(self._node, study.party(role), answer.audit_head)
+            if answer.draining:
+                raise Refused(Reason.DRAINING, f"{role} is about to stop; the batch waits for it")
+            if answer.worker_address:
+                workers.append(
+                    Worker(role=role, address=answer.worker_address, signature=answer.worker_signature)
+                )
+        number = await self._ledger.next_attempt(block.block_id)
+        return Attempt(study_id=study.id, block_id=block.block_id, number=number, workers=workers)
+
+    # Releases
+
+    async def forget(self, block: Block) -> None:
+        """Nothing is kept for a batch but its totals, which are needed until they are delivered."""
+
+    async def publish(self) -> bool:
+        """Publish the oldest full release, keeping one back: a short last one may have to join it."""
+        return await self._publish_full(keep_back=1)
+
+    async def _publish_full(self, keep_back: int) -> bool:
+        study = self._study
+        if study.protection.budget is not None:
+            return False  # its totals stay with the providers, and answers leave one by one
+        full = [release for release in await self._catalogue.releases(study.id) if release.state == "full"]
+        for release in full[: len(full) - keep_back] if keep_back else full:
+            await self._publish_one(release)
+            return True
+        return False
+
+    async def _publish_one(self, release: Release) -> None:
+        study, node = self._study, self._node
+        batch_ids = await self._releases.batches(study.id, release.number)
+        try:
+            gathered = await gather(node, study, release.number, batch_ids)
+        except Refused as error:
+            if error.reason in _NO_RELEASE:
+                await self._releases.note_refusal(study.id, release.number, error.reason)
+                await self._ledger.note(
+                    study.id,
+                    f"release {release.number} waits: a right provider refuses it with {error.reason}. Its operator must "
+                    "put back the store or the ledger it had; no second release of the same reports is made. Or give it up: "
+                    f"`trimask study abandon STUDY.json release-{release.number}`",
+                )
+            if error.reason is Reason.TOO_FEW_ROWS:  # batches of it were lost
+                await self._releases.discard(study.id, release.number)
+                return
+            if error.reason is not Reason.BATCH_LOST:
+                raise
+            await self._drop_lost(batch_ids)
+            return
+        tally = Tally(
+            await self._ledger.failed_attempts(study.id),
+            await self._provider_status.refusals(study),
+            await self._ledger.abandoned(study.id),
+        )
+        await publish(node, self._releases, study, release, batch_ids, gathered, tally)
+
+    async def _drop_lost(self, batch_ids: list[bytes]) -> None:
+        """Drop the batches that a restored provider lost from their release, and tell the owner."""
+        for batch_id in batch_ids:
+            attempt = Attempt(study_id=self._study.id, block_id=batch_id, number=0)
+            try:
+                for party in self._study.right:
+                    stub = MomentsServiceStub(self._node.peers.channel(party))
+                    await self._node.peers.call(
+                        stub.CheckBatch, moments_pb2.CheckBatchRequest(attempt=attempt)
+                    )
+            except Refused as error:
+                if error.reason not in _LOST:
+                    raise
+                await self._releases.drop(self._study.id, batch_id)
+                await self._ledger.note(
+                    self._study.id,
+                    f"batch {batch_id.hex()[:12]} is lost: a right provider was restored from a backup made before it. "
+                    "Nothing of it is in a release",
+                )
+
+    async def finish(self, remainder: int) -> bool:
+        """No more batches can be made: publish everything, or keep it to answer from."""
+        study = self._study
+        if study.protection.budget is not None:
+            await self._releases.make_answerable(study.id)
+        else:
+            await self._releases.close(study.id, self._least)
+        while await self._publish_full(keep_back=0):
+            pass
+        releases = await self._catalogue.releases(study.id)
+        published = any(release.state in ("published", "answerable", "spent") for release in releases)
+        if not published:
+            note, nothing = self._too_few(), "nothing was published. "
+            if await self._ledger.abandoned(study.id):
+                note = nothing + (await self._ledger.read_note(study.id)).removeprefix(nothing)
+            await self._ledger.note(study.id, note)
+        return published
+
+    @property
+    def _least(self) -> int:
+        """How many people a last release must have: any number with noise; without, what the study says."""
+        return 1 if self._study.protection.sigma else self._study.release_rows
+
+    def _too_few(self) -> str:
+        if self._least == 1:
+            return "nothing was published: no report was accepted before the study closed"
+        return (
+            f"nothing was published: a study without noise opens sums of {self._least} people or more, and fewer reports "
+            "were accepted before it closed"
+        )

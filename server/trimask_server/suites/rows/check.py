@@ -1,0 +1,263 @@
+"""Whether a row has the noise columns a device adds, judged by a few directions among them that providers open.
+
+A row is y = x F + g with g ~ N(0, tau^2) in every direction that F leaves free. For d orthonormal directions z in that
+space, drawn after the row is in, |y Z|^2 / tau^2 is chi-square(d), whatever the answers x: an honest row is outside
+`ACCEPTED` with probability at most 2^-40 (Chernoff), and one that weighs 64 times what it should, or a 256th, is inside
+with probability at most 2^-20 (docs/theory/collection.md#row-check). What is opened is noise and says nothing about x;
+the directions are taken out of the row before it is masked, so nothing that follows depends on it either.
+
+Components are added up exactly: directions are rounded to whole numbers of 2^-30, and products of whole numbers are
+added in float64 a few bits at a time, below 2^53.
+
+The coin that right providers toss to check rows: everybody commits, then everybody reveals.
+
+Nobody knows the seed while rows can still come into the check: each provider binds the rows before it commits, and shows
+its coin only to a party that shows the commitments of all. One provider that follows the protocol is enough for a seed that
+nobody chose. A provider's coin is a fixed function of the check, so that a store restored from a backup has no second one.
+
+How much the answers of a block can weigh, so that answers far out of range are not pooled.
+
+Column j of A (X + C) has the sum of squares of column j of X + C, since A is orthogonal. Scaled answers are at most R_j = 1
+in absolute value, and rows at most R in norm, so for noise of scale sigma
+
+    sum of squares of column j  <=  n R_j^2 + 2 sigma sqrt(n) R_j z + sigma^2 n a,
+
+but for the chance that the normal x . c / |x| is beyond z sigma or a chi-square(n) beyond n a; the trace likewise, with R
+and n p1 degrees. Each event has probability at most 2^-bits, and `bits` is such that a block of honest rows is refused with
+probability at most 2^-40 (docs/theory/collection.md#answer-bound). Proved for Gaussian noise; the grid is finer than it by
+orders. What a lie below the bound can do is said there, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
+from trimask_core.rows.rotation import HaarFrame, Matrix
+from trimask_core.study.definition import Study
+from trimask_core.submit.submission import SUBMISSION_ID_BYTES
+from trimask_proto.v1.row_check_pb2 import CheckCommitment, RowCheck
+from trimask_server.protocol.plans import right_roles, split_ids
+
+VALUE_BYTES = 16
+_SCALE_BITS = 30
+_COMPONENT_BITS = 18  # three pieces hold a component's 53 bits and its sign
+_DIRECTION_BITS = 15  # and two a direction's 31
+_MOST_COLUMNS = 1 << 20  # _COMPONENT_BITS + _DIRECTION_BITS + 20 = 53
+_MOST_DIRECTIONS = 64
+_DIRECTIONS: dict[
+    tuple[bytes, bytes], Matrix
+] = {}  # by study and seed; worked out from them again when wanted
+_REFUSAL_BITS = (
+    41  # an honest row is refused with probability 2^-41 for too much noise, and 2^-41 for too little
+)
+
+
+def chi_square_factor(degrees: int, bits: float, *, upper: bool) -> float:
+    """a with P[chi-square(degrees) beyond a * degrees] <= 2^-bits: a - 1 - ln a = 2 bits ln 2 / degrees (Chernoff)."""
+    target = 2 * bits * math.log(2) / degrees
+    low, high = (1.0, 2.0 + 2 * target) if upper else (math.exp(-1 - target), 1.0)
+    for _ in range(200):
+        middle = (low + high) / 2
+        if (middle - 1 - math.log(middle) < target) == upper:
+            low = middle
+        else:
+            high = middle
+    return high if upper else low
+
+
+ACCEPTED = (
+    CHECK_DIRECTIONS * chi_square_factor(CHECK_DIRECTIONS, _REFUSAL_BITS, upper=False),
+    CHECK_DIRECTIONS * chi_square_factor(CHECK_DIRECTIONS, _REFUSAL_BITS, upper=True),
+)
+"""Between these |y Z|^2 / tau^2 of a row must lie."""
+
+
+def directions(study: Study, seed: bytes) -> Matrix:
+    """Z: d orthonormal rows, uniform among those orthogonal to F. Not to be written to."""
+    # A block has rows of many checks, and the next block has rows of the same.
+    key = (study.id, seed)
+    Z = _DIRECTIONS.get(key)
+    if Z is None:
+        Z = study.rows.frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
+        Z.flags.writeable = False
+        while len(_DIRECTIONS) >= _MOST_DIRECTIONS:
+            _DIRECTIONS.pop(next(iter(_DIRECTIONS)), None)
+        _DIRECTIONS[key] = Z
+    return Z
+
+
+def open_component(component: NDArray[np.int64], Z: Matrix) -> NDArray[np.object_]:
+    """X^k Z' in whole numbers, for Z' = Z in whole steps of 2^-30; exact."""
+    if component.shape[1] > _MOST_COLUMNS:
+        raise VerificationError(f"rows of more than {_MOST_COLUMNS} columns cannot be checked exactly")
+    whole = np.rint(np.ldexp(Z.T, _SCALE_BITS)).astype(np.int64)
+    total: NDArray[np.object_] = np.zeros((component.shape[0], Z.shape[0]), dtype=object)
+    for i, left in enumerate(_pieces(component, _COMPONENT_BITS, 3)):
+        for j, right in enumerate(_pieces(whole, _DIRECTION_BITS, 3)):
+            part = (left @ right).astype(np.int64).astype(object)
+            total = total + part * (1 << (_COMPONENT_BITS * i + _DIRECTION_BITS * j))
+    return total
+
+
+def _pieces(values: NDArray[np.int64], bits: int, count: int) -> list[Matrix]:
+    """Whole numbers as pieces of so many bits, the lowest first; the last one has the sign."""
+    pieces = [(values >> (bits * i)) & ((1 << bits) - 1) for i in range(count - 1)]
+    return [piece.astype(np.float64) for piece in (*pieces, values >> (bits * (count - 1)))]
+
+
+def pack_openings(openings: NDArray[np.object_]) -> bytes:
+    """For the wire: row by row, 16 bytes each."""
+    return b"".join(int(value).to_bytes(VALUE_BYTES, "little", signed=True) for value in openings.flat)
+
+
+def unpack_openings(data: bytes, rows: int) -> NDArray[np.object_]:
+    """What `pack_openings` wrote for so many rows."""
+    if len(data) != rows * CHECK_DIRECTIONS * VALUE_BYTES:
+        raise VerificationError("openings have one value for each row and direction")
+    values = [
+        int.from_bytes(data[at : at + VALUE_BYTES], "little", signed=True)
+        for at in range(0, len(data), VALUE_BYTES)
+    ]
+    return np.array(values, dtype=object).reshape(rows, CHECK_DIRECTIONS)
+
+
+def judge(study: Study, openings: Sequence[NDArray[np.object_]]) -> list[bool]:
+    """Whether each row is accepted, from what all right providers opened of it."""
+    total = openings[0]
+    for other in openings[1:]:
+        total = total + other
+    unit = math.ldexp(study.rows.tau, _SCALE_BITS - study.rows.grid_exponent)
+    energy = np.sum(np.square(total.astype(np.float64) / unit), axis=1)
+    return [bool(ACCEPTED[0] <= value <= ACCEPTED[1]) for value in energy]
+
+
+def take_out(component: Matrix, Z: Matrix) -> Matrix:
+    """The rows without their parts along Z."""
+    taken: Matrix = component - (component @ Z.T) @ Z
+    return taken
+
+
+MOST_ROWS = 1024
+_COIN, _COMMITMENT = "row-check-coin", "row-check-commitment"
+
+
+def check_ids(check: RowCheck) -> list[bytes]:
+    """The ids of a check."""
+    ids = split_ids(check.submission_ids)
+    if (
+        len(check.check_id) != SUBMISSION_ID_BYTES
+        or ids != sorted(set(ids))
+        or not 1 <= len(ids) <= MOST_ROWS
+    ):
+        raise Refused(
+            Reason.MALFORMED, f"a check has a 16-byte id and 1 to {MOST_ROWS} sorted, distinct submission ids"
+        )
+    return ids
+
+
+def _name(check: RowCheck) -> bytes:
+    return check.study_id + check.check_id + hashlib.sha256(check.submission_ids).digest()
+
+
+def coin_of(key: SigningKey, check: RowCheck) -> bytes:
+    """This provider's coin. (An Ed25519 signature is a fixed function of key and message; this one is shown to nobody.)"""
+    return hashlib.sha256(key.sign(_COIN, _name(check))).digest()
+
+
+def _message(check: RowCheck, role: str, held: bytes, coin_hash: bytes) -> bytes:
+    return _name(check) + role.encode() + b"\0" + held + coin_hash
+
+
+def commit(key: SigningKey, role: str, check: RowCheck, held: bytes) -> CheckCommitment:
+    """This provider's signed commitment: which rows it has bound, and the hash of its coin."""
+    digest = hashlib.sha256(coin_of(key, check)).digest()
+    signature = key.sign(_COMMITMENT, _message(check, role, held, digest))
+    return CheckCommitment(held=held, coin_hash=digest, signature=signature)
+
+
+def checked_ids(study: Study, check: RowCheck) -> list[bytes]:
+    """The rows that every right provider has bound; refused unless all of them have signed."""
+    ids, roles = check_ids(check), right_roles(study)
+    if len(check.commitments) != len(roles):
+        raise Refused(Reason.MALFORMED, f"a check needs the commitments of all {len(roles)} right providers")
+    for role, said in zip(roles, check.commitments, strict=True):
+        if len(said.held) != len(ids) or set(said.held) - {0, 1} or len(said.coin_hash) != 32:
+            raise Refused(Reason.MALFORMED, f"the commitment of {role} does not fit the check")
+        message = _message(check, role, said.held, said.coin_hash)
+        verify(study.party(role).identity, _COMMITMENT, message, said.signature, f"the commitment of {role}")
+    return [name for i, name in enumerate(ids) if all(said.held[i] for said in check.commitments)]
+
+
+def commitments_hash(check: RowCheck) -> bytes:
+    """Names what all have committed to."""
+    said = b"".join(said.held + said.coin_hash for said in check.commitments)
+    return hashlib.sha256(b"trimask row check\0" + _name(check) + said).digest()
+
+
+def seed_of(check: RowCheck) -> bytes:
+    """The seed the coins give, if they are those committed to."""
+    if len(check.coins) != len(check.commitments):
+        raise Refused(Reason.MALFORMED, "a check needs a coin for each commitment")
+    for number, (coin, said) in enumerate(zip(check.coins, check.commitments, strict=True), 1):
+        if hashlib.sha256(coin).digest() != said.coin_hash:
+            raise VerificationError(f"the coin of R{number} is not the one it committed to")
+    return hashlib.sha256(
+        b"trimask row check seed\0" + commitments_hash(check) + b"".join(check.coins)
+    ).digest()
+
+
+_ANSWER_BOUND_REFUSAL_BITS = 40
+_ROUNDING = 1 + 1e-6  # of the grid and of float64, far less than this
+
+
+def _bound(norm: float, sigma: float, rows: int, degrees: int, bits: float) -> float:
+    if not sigma:
+        return rows * norm**2 * _ROUNDING
+    z = math.sqrt(2 * bits * math.log(2))
+    noise = sigma**2 * degrees * chi_square_factor(degrees, bits, upper=True)
+    return (rows * norm**2 + 2 * sigma * math.sqrt(rows) * norm * z + noise) * _ROUNDING
+
+
+def _bits(study: Study) -> float:
+    """Two events for each column and two for the trace share 2^-40."""
+    return _ANSWER_BOUND_REFUSAL_BITS + math.log2(2 * (study.attributes + 1))
+
+
+def column_bound(study: Study, rows: int) -> float:
+    """The largest sum of squares of a column of so many rows."""
+    return _bound(min(1.0, study.protection.row_norm), study.rows.published_sigma, rows, rows, _bits(study))
+
+
+def trace_bound(study: Study, rows: int) -> float:
+    """The largest sum of squares of all columns."""
+    degrees = rows * study.attributes
+    return _bound(study.protection.row_norm, study.rows.published_sigma, rows, degrees, _bits(study))
+
+
+def refuse_heavy(study: Study, answers: Matrix) -> None:
+    """Refuse a block's A (X + C) if it weighs more than rows in range can."""
+    rows = answers.shape[0]
+    weights = np.sum(np.square(answers), axis=0)
+    most = column_bound(study, rows)
+    for column, weight in zip(study.schema.columns, weights, strict=True):
+        if not weight <= most:
+            raise Refused(
+                Reason.IMPLAUSIBLE_ANSWERS,
+                f"its answers are out of range: column {column.name!r} weighs {weight:.3g}, and {rows} rows at most "
+                f"{most:.3g}",
+            )
+    if not weights.sum() <= trace_bound(study, rows):
+        raise Refused(
+            Reason.IMPLAUSIBLE_ANSWERS,
+            f"its answers are out of range: they weigh {weights.sum():.3g}, and {rows} rows at most "
+            f"{trace_bound(study, rows):.3g}",
+        )

@@ -1,0 +1,421 @@
+"""A right provider checks rows with the others before any of them may be planned (`protocol.row_check`).
+
+The collector carries commitments and coins from one to the other and can choose neither; what is opened goes between right
+providers alone. Every step may be repeated, and after a restart or a restore gives the same.
+
+A right provider's checks of rows on disk: a row is in one check for ever, and a check has one seed.
+
+What was opened of a row is a fixed function of the row and the seed, so nothing is opened twice under other directions,
+whatever is asked again; and the directions can be taken out of the row whenever it is masked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.rows.payloads import read_components
+from trimask_core.study.definition import Study
+from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
+from trimask_proto.v1.row_check_pb2 import RowCheck
+from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
+from trimask_server.protocol.plans import right_roles, split_ids
+from trimask_server.right.row_intake import list_again
+from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.runtime.audit import AuditLog
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.peer_identity import Context, require_other_right, require_role, require_suite
+from trimask_server.runtime.refusal_counts import add_counts
+from trimask_server.store.interface import Store, Transaction
+from trimask_server.suites.rows.attempt_shares import Frames, open_payloads
+from trimask_server.suites.rows.check import (
+    check_ids,
+    checked_ids,
+    coin_of,
+    commit,
+    commitments_hash,
+    directions,
+    judge,
+    open_component,
+    pack_openings,
+    seed_of,
+    unpack_openings,
+)
+from trimask_server.suites.rows.tag_checks import TagChecks
+
+_MARKS: dict[Reason | None, int] = {None: 1, Reason.OUT_OF_FRAME: 0, Reason.WRONG_TAGS: -1}
+"""The column `verdict`."""
+_WHY = {code: reason for reason, code in _MARKS.items()}
+
+
+@dataclass(frozen=True)
+class CheckStore:
+    """The table `row_checks`, and what is noted beside each row. Of a check that was not begun here, but is one of the
+    present draw's, `held` is empty."""
+
+    database: Store
+    audit: AuditLog | None = None
+
+    async def bind(self, study_id: bytes, check_id: bytes, ids: Sequence[bytes]) -> bytes:
+        """Bind the rows of a draw's check to it; for each, 1 if it is here and in no other check or block, else 0. The first
+        answer stays."""
+
+        def write(tx: Transaction) -> bytes:
+            known = _find(tx, study_id, check_id)
+            if known is None or known[0] != b"".join(ids):
+                raise Refused(Reason.CHECK_DIFFERS, "no draw has a check of these rows here")
+            if known[1]:
+                return known[1]
+            held = bytes(
+                tx.run(
+                    "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
+                    " AND payload IS NOT NULL AND check_id IS NULL",
+                    (check_id, study_id, submission_id),
+                )
+                for submission_id in ids
+            )
+            _put(tx, study_id, check_id, ids, held)
+            return held
+
+        return await self.database.write(write)
+
+    async def fix(
+        self,
+        study_id: bytes,
+        check_id: bytes,
+        ids: Sequence[bytes],
+        held: bytes,
+        commitments: bytes,
+        seed: bytes | None = None,
+    ) -> None:
+        """Take what all have committed to, and then the seed, for this check's; refused if it has others.
+
+        `held` is what this provider has signed. A store that was restored from before the check learns of it here.
+        """
+
+        def write(tx: Transaction) -> None:
+            known = _find(tx, study_id, check_id)
+            if known is None or not known[1]:
+                _put(tx, study_id, check_id, ids, held)
+            elif (known[0], known[1]) != (b"".join(ids), held) or known[2] not in (None, commitments):
+                raise Refused(Reason.CHECK_DIFFERS, "this provider knows the check with other commitments")
+            # Rows that were bound before the store was restored, and have come again since.
+            tx.run_many(
+                "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND check_id IS NULL",
+                [(check_id, study_id, name) for name, mark in zip(ids, held, strict=True) if mark],
+            )
+            tx.run(
+                "UPDATE row_checks SET commitments = ?, seed = coalesce(seed, ?) WHERE study_id = ? AND check_id = ?",
+                (commitments, seed, study_id, check_id),
+            )
+
+        await self.database.write(write)
+
+    async def decide(
+        self, study_id: bytes, check_id: bytes, verdicts: Mapping[bytes, Reason | None]
+    ) -> dict[bytes, Reason | None]:
+        """Write down why rows are refused, and erase them, or that they are accepted; what is written, which was perhaps
+        decided before."""
+
+        def write(tx: Transaction) -> tuple[dict[bytes, Reason | None], int]:
+            marks = [(_MARKS[why], study_id, name, check_id) for name, why in verdicts.items()]
+            change = (
+                "UPDATE submissions SET verdict = ? WHERE study_id = ? AND submission_id = ? AND check_id = ?"
+                " AND verdict IS NULL AND payload IS NOT NULL"
+            )
+            tx.run_many(change, [mark for mark in marks if mark[0] == _MARKS[None]])
+            erase = change.replace("verdict = ?", "verdict = ?, payload = NULL") + " AND block_id IS NULL"
+            total = 0
+            for reason, code in _MARKS.items():
+                if reason is None:
+                    continue
+                refused = sum(tx.run(erase, mark) for mark in marks if mark[0] == code)
+                total += refused
+                if refused:
+                    for mark in marks:
+                        if mark[0] == code:
+                            list_again(tx, study_id, mark[2])
+                    self._count(tx, study_id, check_id, refused, reason)
+            tx.run(
+                "UPDATE row_checks SET decided = 1 WHERE study_id = ? AND check_id = ?", (study_id, check_id)
+            )
+            found = tx.rows(
+                "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"
+                " AND verdict IS NOT NULL",
+                (study_id, check_id),
+            )
+            return {bytes(row[0]): _WHY[row[1]] for row in found}, total
+
+        written, refused = await self.database.write(write)
+        if refused:
+            await self.database.scrub()
+        return written
+
+    def _count(self, tx: Transaction, study_id: bytes, check_id: bytes, refused: int, reason: Reason) -> None:
+        add_counts(tx, {str(reason): refused})
+        if self.audit is not None:
+            self.audit.append(
+                tx,
+                "rows_refused",
+                study=study_id.hex(),
+                check=check_id.hex(),
+                rows=refused,
+                reason=str(reason),
+            )
+
+    async def seeds(self, study_id: bytes, block_id: bytes) -> dict[bytes, bytes]:
+        """By submission id, the seed that each row of a block was checked with."""
+        return await self.database.read(
+            lambda tx: {
+                bytes(row[0]): bytes(row[1])
+                for row in tx.rows(
+                    "SELECT s.submission_id, c.seed FROM submissions s JOIN row_checks c"
+                    " ON c.study_id = s.study_id AND c.check_id = s.check_id WHERE s.study_id = ? AND s.block_id = ?"
+                    " AND c.seed IS NOT NULL",
+                    (study_id, block_id),
+                )
+            }
+        )
+
+    @staticmethod
+    def erase_study(tx: Transaction, study_id: bytes) -> int:
+        """Erase a study's checks; its rows are erased by the row store."""
+        tx.run("DELETE FROM row_checks WHERE study_id = ?", (study_id,))
+        return 0
+
+
+def _find(tx: Transaction, study_id: bytes, check_id: bytes) -> tuple[bytes, bytes, bytes | None] | None:
+    row = tx.row(
+        "SELECT submission_ids, held, commitments FROM row_checks WHERE study_id = ? AND check_id = ?",
+        (study_id, check_id),
+    )
+    return None if row is None else (bytes(row[0]), bytes(row[1]), None if row[2] is None else bytes(row[2]))
+
+
+def _put(tx: Transaction, study_id: bytes, check_id: bytes, ids: Sequence[bytes], held: bytes) -> None:
+    tx.run(
+        "INSERT INTO row_checks (study_id, check_id, submission_ids, held) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (study_id, check_id) DO UPDATE SET submission_ids = excluded.submission_ids, held = excluded.held",
+        (study_id, check_id, b"".join(ids), held),
+    )
+
+
+Openings = dict[bytes, NDArray[np.object_]]
+_Key = tuple[bytes, bytes, bytes]
+_KEPT_SECONDS = 60.0
+
+
+class RowChecks:
+    """The checks this right provider takes part in."""
+
+    def __init__(
+        self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing, store: CheckStore, frames: Frames
+    ) -> None:
+        self._node = node
+        self._rows = rows
+        self._key_ring = key_ring
+        self._store = store
+        self._frames = frames
+        self._tags = TagChecks(node, rows, key_ring)
+        # What is opened is asked for by every right provider at about the same time, and worked out once.
+        self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Openings]]] = {}
+        self._asked: Counter[_Key] = Counter()
+        self.running = 0
+
+    async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
+        """Bind the rows that are here; this provider's commitment."""
+        self._frames.learn(study, check.mask_seed)
+        held = await self._store.bind(study.id, check.check_id, check_ids(check))
+        return commit(self._node.keys.identity, self._node.role_in(study), check, held)
+
+    async def reveal(self, study: Study, check: RowCheck) -> bytes:
+        """This provider's coin, to a party that shows the commitments of all."""
+        await self._fix(study, check, None)
+        return coin_of(self._node.keys.identity, check)
+
+    async def _fix(self, study: Study, check: RowCheck, seed: bytes | None) -> list[bytes]:
+        """The rows of the check, which from now on has these commitments, and this seed, alone."""
+        ids = checked_ids(study, check)  # this provider's own signature is among those verified
+        own = check.commitments[int(self._node.role_in(study)[1:]) - 1]
+        await self._store.fix(
+            study.id, check.check_id, check_ids(check), own.held, commitments_hash(check), seed
+        )
+        return ids
+
+    async def openings(self, study: Study, check: RowCheck) -> Openings:
+        """This provider's part of what is opened, by row, for those that are here."""
+        seed = seed_of(check)
+        ids = await self._fix(study, check, seed)
+        known = self._frames.learn(study, check.mask_seed)
+        rows = await self._rows.sealed(study.id, ids, check.check_id)
+        key, here = (study.id, check.check_id, seed), frozenset(name for name, _ in rows)
+        # Rows that came again since are opened anew. Rows that this provider has refused since, and erased, are still told
+        # to one that asks late: it would not learn that they were refused.
+        if key not in self._opening or not here <= self._opening[key][0]:
+            self._forget(key)
+            self._opening[key] = (here, asyncio.create_task(self._open(known, seed, rows)))
+            asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget, key)
+        _, task = self._opening[key]
+        self._asked[key] += 1
+        if self._asked[key] >= len(study.right):
+            self._forget(key)
+        try:
+            return await asyncio.shield(task)
+        except Exception:
+            self._forget(key)
+            raise
+
+    def _forget(self, key: _Key) -> None:
+        """Keep what was opened no longer than others ask for it."""
+        self._opening.pop(key, None)
+        self._asked.pop(key, None)
+
+    async def _open(self, study: Study, seed: bytes, rows: list[tuple[bytes, bytes]]) -> Openings:
+        k = int(self._node.role_in(study)[1:])
+
+        def work() -> Openings:
+            components = read_components(study, k, open_payloads(self._key_ring.ring, study, k, rows))
+            opened = open_component(components, directions(study, seed))
+            return {name: values for (name, _), values in zip(rows, opened, strict=True)}
+
+        return await self._node.workers.run(work) if rows else {}
+
+    async def tag_openings(
+        self, study: Study, check: RowCheck, ids: list[bytes], holder: int
+    ) -> row_check_pb2.GetTagOpeningsResponse:
+        """What shows a holder of keys that the tags of some rows are right."""
+        seed = seed_of(check)
+        if not set(ids) <= set(await self._fix(study, check, seed)):
+            raise Refused(Reason.UNKNOWN_ROW, "a row whose tags are asked for is not in this check")
+        return await self._tags.openings(study, check, seed, ids, holder)
+
+    async def decide(self, study: Study, check: RowCheck) -> bytes:
+        """Open with all the others and write the verdict down: for each row 1, 2 (refused), or 0 where somebody lacks it."""
+        self.running += 1
+        try:
+            own = self._node.role_in(study)
+            others = [role for role in right_roles(study) if role != own]
+            parts = [
+                await self.openings(study, check),
+                *await asyncio.gather(*(self._ask(study, check, role) for role in others)),
+            ]
+            everywhere = sorted(set.intersection(*(set(part) for part in parts)))
+            verdicts: dict[bytes, Reason | None] = {}
+            if everywhere:
+                stacked = [np.array([part[name] for name in everywhere], dtype=object) for part in parts]
+                accepted = await self._node.workers.run(judge, study, stacked)
+                verdicts = {
+                    name: None if mark else Reason.OUT_OF_FRAME
+                    for name, mark in zip(everywhere, accepted, strict=True)
+                }
+                wrong, missing = await self._tags.judge(
+                    study, check, [name for name, why in verdicts.items() if why is None]
+                )
+                verdicts |= dict.fromkeys(wrong, Reason.WRONG_TAGS)
+                verdicts = {name: why for name, why in verdicts.items() if name not in missing}
+            written = await self._store.decide(study.id, check.check_id, verdicts)
+            refused = sum(why is not None for why in written.values())
+            self._node.log.info("checked rows=%d refused=%d", len(written), refused)
+            await self._node.refusals.refresh(self._node.database)
+            marks = {None: 1, Reason.OUT_OF_FRAME: 2, Reason.WRONG_TAGS: 3}
+            return bytes(marks[written[name]] if name in written else 0 for name in check_ids(check))
+        finally:
+            self.running -= 1
+
+    async def _ask(self, study: Study, check: RowCheck, role: str) -> Openings:
+        stub = RowCheckPeerServiceStub(self._node.peers.channel(study.party(role)))
+        request = row_check_pb2.GetOpeningsRequest(check=check)
+        answer = await self._node.peers.call(stub.GetOpenings, request)
+        ids = check_ids(check)
+        if len(answer.held) != len(ids):
+            raise VerificationError(f"the openings of {role} are not of this check")
+        names = [name for name, mark in zip(ids, answer.held, strict=True) if mark]
+        return dict(zip(names, unpack_openings(answer.openings, len(names)), strict=True))
+
+
+def _study(node: NodeContext, check: RowCheck) -> Study:
+    study = node.studies.get(check.study_id)
+    require_suite(study, "rows")
+    if not node.role_in(study).startswith("R"):
+        raise Refused(Reason.NOT_YOUR_ROLE, "right providers check rows")
+    return study
+
+
+class RowCheckServicer(row_check_pb2_grpc.RowCheckServiceServicer):
+    """Serves the collector."""
+
+    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
+        self._node = node
+        self._checks = checks
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        row_check_pb2_grpc.add_RowCheckServiceServicer_to_server(self, server)
+        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckService"].full_name
+
+    def _of_collector(self, check: RowCheck, context: Context) -> Study:
+        study = _study(self._node, check)
+        require_role(context, study, ["collector"])
+        return study
+
+    async def CommitCheck(
+        self, request: row_check_pb2.CommitCheckRequest, context: Context
+    ) -> row_check_pb2.CommitCheckResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.CommitCheckResponse(commitment=await self._checks.commit(study, request.check))
+
+    async def RevealCoin(
+        self, request: row_check_pb2.RevealCoinRequest, context: Context
+    ) -> row_check_pb2.RevealCoinResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.RevealCoinResponse(coin=await self._checks.reveal(study, request.check))
+
+    async def DecideCheck(
+        self, request: row_check_pb2.DecideCheckRequest, context: Context
+    ) -> row_check_pb2.DecideCheckResponse:
+        study = self._of_collector(request.check, context)
+        return row_check_pb2.DecideCheckResponse(verdicts=await self._checks.decide(study, request.check))
+
+
+class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
+    """Serves the other right providers of a study, and nobody else."""
+
+    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
+        self._node = node
+        self._checks = checks
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        row_check_pb2_grpc.add_RowCheckPeerServiceServicer_to_server(self, server)
+        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckPeerService"].full_name
+
+    async def GetOpenings(
+        self, request: row_check_pb2.GetOpeningsRequest, context: Context
+    ) -> row_check_pb2.GetOpeningsResponse:
+        study = _study(self._node, request.check)
+        require_other_right(context, study, self._node.role_in(study))
+        found = await self._checks.openings(study, request.check)
+        names = [name for name in check_ids(request.check) if name in found]
+        return row_check_pb2.GetOpeningsResponse(
+            held=bytes(name in found for name in check_ids(request.check)),
+            openings=b"".join(pack_openings(found[name]) for name in names),
+        )
+
+    async def GetTagOpenings(
+        self, request: row_check_pb2.GetTagOpeningsRequest, context: Context
+    ) -> row_check_pb2.GetTagOpeningsResponse:
+        study = _study(self._node, request.check)
+        own, held = int(self._node.role_in(study)[1:]), study.rows.tag_holders
+        holders = held[own - 1] if held else ()
+        role = require_role(context, study, [f"R{j}" for j in holders])
+        ids = split_ids(request.submission_ids)
+        return await self._checks.tag_openings(study, request.check, ids, holders.index(int(role[1:])))

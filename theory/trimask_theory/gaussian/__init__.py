@@ -1,0 +1,1 @@
+"""Pairs of normal laws, Gaussian differential privacy, and noise on a grid."""

@@ -1,0 +1,1 @@
+"""How much noise a masked release needs, exactly and enclosed."""

@@ -1,0 +1,1 @@
+"""The papers' mechanisms, for whoever lawfully holds rows."""

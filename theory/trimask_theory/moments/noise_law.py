@@ -1,0 +1,205 @@
+"""The law of the noise in a Gram matrix, as one linear map: what any smooth function of the matrix needs to know.
+
+Statement. G = M + D with E D = 0. For a symmetric A let S(A) be the matrix of covariances Cov[D, tr(A D)]. S is linear,
+and Cov[tr(A D), tr(B D)] = tr(B S(A)). So a function of G with gradient A (df = tr(A dG)) has the noise variance
+tr(A S(A)) to first order. What S is, in three steps that compose:
+
+*Rows* (Y = X + C with C i.i.d. N(0, s^2) on n rows, G = Y^T Y - n s^2 I):  S(A) = 2 s^2 (A M + M A) + 2 n s^4 A.
+*Entries* (independent noise of variance V_jl on each entry j <= l):  S(A)_jj = V_jj A_jj, S(A)_jl = 2 V_jl A_jl.
+*Other columns*: of L G L^T the map is L S(L^T A L) L^T.
+
+For vectors u, v the entries law gives  Cov[(D u)_i, (D v)_k] = V_ik u_k v_i for i != k,  sum_l V_il u_l v_l for i = k.
+
+Proof of the first. D = X^T C + C^T X + (C^T C - n s^2 I); the linear and the quadratic part are uncorrelated since third
+moments vanish. tr(A D) has linear part 2 sum_i x_i^T A c_i, of covariance 4 s^2 tr(A M B) with tr(B D), and quadratic
+part sum_i (c_i^T A c_i - s^2 tr A), of covariance 2 n s^4 tr(A B) by Isserlis' theorem. The others are sums of
+independent terms and a change of variables.
+
+Proved: the covariances. M of the first is not known: an estimate stands in for it, with its negative eigenvalues, which
+only noise can make, set to zero.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimask_core.basics.errors import ParameterError
+from trimask_theory import checks
+from trimask_theory.moments.moments_noise import entries
+
+Matrix: TypeAlias = NDArray[np.float64]
+
+
+class NoiseLaw(ABC):
+    """Mean-zero noise of a symmetric matrix, with its covariance. Gradients are m x p x p, symmetric."""
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """Whether there is no noise."""
+
+    @property
+    @abstractmethod
+    def fixed(self) -> NoiseLaw:
+        """The part that does not depend on the data, and does not grow with the moments."""
+
+    @abstractmethod
+    def image(self, gradients: Matrix) -> Matrix:
+        """S(A) for each A."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """One D: for simulations and a parametric bootstrap, never for a release."""
+
+    def covariance(self, gradients: Matrix) -> Matrix:
+        """m x m, of functions with these gradients."""
+        flat = gradients.reshape(len(gradients), -1)
+        found = self.image(gradients).reshape(flat.shape) @ flat.T
+        return (found + found.T) / 2
+
+    def variance(self, gradients: Matrix) -> Matrix:
+        """The diagonal of `covariance`; a last bit below zero is zero."""
+        found: Matrix = np.einsum("aij,aij->a", self.image(gradients), gradients)
+        return np.maximum(found, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsLaw(NoiseLaw):
+    """Noise of deviation `sigma` on each value of `rows` rows with second moments `moments`, its bias taken off."""
+
+    moments: Matrix
+    rows: int
+    sigma: float
+
+    @property
+    def exact(self) -> bool:
+        """Exact mode."""
+        return self.sigma == 0
+
+    @property
+    def fixed(self) -> NoiseLaw:
+        """2 n s^4 A."""
+        return RowsLaw(np.zeros_like(self.moments), self.rows, self.sigma)
+
+    def image(self, gradients: Matrix) -> Matrix:
+        """2 s^2 (A M + M A) + 2 n s^4 A."""
+        half = gradients @ self.moments
+        s = self.sigma
+        found: Matrix = 2 * s**2 * (half + half.transpose(0, 2, 1)) + 2 * self.rows * s**4 * gradients
+        return found
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """Exact: noise on the p rows that have the moments, and a Wishart matrix for the n - p others."""
+        p, s = len(self.moments), self.sigma
+        values, vectors = np.linalg.eigh(self.moments)
+        noisy = (vectors * np.sqrt(np.maximum(values, 0.0))).T + s * rng.standard_normal((p, p))
+        rest = np.tril(rng.standard_normal((p, p)), -1)
+        rest[np.diag_indices(p)] = np.sqrt(rng.chisquare(np.maximum(self.rows - p - np.arange(p), 1)))
+        found: Matrix = noisy.T @ noisy - self.moments + s**2 * (rest @ rest.T - self.rows * np.eye(p))
+        return (found + found.T) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class EntriesLaw(NoiseLaw):
+    """Independent noise on the entries: `variances` of (j, l), the same as of (l, j)."""
+
+    variances: Matrix
+
+    def __post_init__(self) -> None:
+        V = np.asarray(self.variances, dtype=np.float64)
+        if V.ndim != 2 or V.shape[0] != V.shape[1] or not np.array_equal(V, V.T):
+            raise ParameterError("variances", "a symmetric matrix", V.shape)
+        if not (np.isfinite(V).all() and (V >= 0).all()):
+            raise ParameterError("variances", "finite numbers >= 0")
+        object.__setattr__(self, "variances", V)
+
+    @property
+    def exact(self) -> bool:
+        """No entry has any."""
+        return not self.variances.any()
+
+    @property
+    def fixed(self) -> NoiseLaw:
+        """All of it: providers draw it without looking."""
+        return self
+
+    def image(self, gradients: Matrix) -> Matrix:
+        """V_jj A_jj and 2 V_jl A_jl: an entry beside the diagonal counts twice in tr(A D)."""
+        twice = 2.0 - np.eye(len(self.variances))
+        found: Matrix = gradients * (self.variances * twice)
+        return found
+
+    def product(self, u: ArrayLike, v: ArrayLike) -> Matrix:
+        """Cov[D u, D v], symmetrised: half of it plus its transpose. With u = v it is Cov[D v]."""
+        first, second = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
+        both = np.outer(first, second)
+        found: Matrix = self.variances * (both + both.T) / 2
+        np.fill_diagonal(found, self.variances @ (first * second))
+        return found
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """Normal entries, unrounded."""
+        upper = np.triu(rng.standard_normal(self.variances.shape) * np.sqrt(self.variances))
+        found: Matrix = upper + np.triu(upper, 1).T
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class MappedLaw(NoiseLaw):
+    """The law of L G L^T, where G has the law `base`."""
+
+    base: NoiseLaw
+    L: Matrix
+
+    @property
+    def exact(self) -> bool:
+        """The base is."""
+        return self.base.exact
+
+    @property
+    def fixed(self) -> NoiseLaw:
+        """The base's."""
+        return MappedLaw(self.base.fixed, self.L)
+
+    def image(self, gradients: Matrix) -> Matrix:
+        """L S(L^T A L) L^T."""
+        found: Matrix = self.L @ self.base.image(self.L.T @ gradients @ self.L) @ self.L.T
+        return found
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """L D L^T."""
+        found: Matrix = self.L @ self.base.draw(rng) @ self.L.T
+        return found
+
+    def covariance(self, gradients: Matrix) -> Matrix:
+        """In the columns of the base, where it is one step less."""
+        return self.base.covariance(self.L.T @ gradients @ self.L)
+
+    def variance(self, gradients: Matrix) -> Matrix:
+        """As `covariance`."""
+        return self.base.variance(self.L.T @ gradients @ self.L)
+
+
+def moments_law(sigma: float, widths: Sequence[int], providers: int, honest: int = 1) -> EntriesLaw:
+    """The law of verified moments in scaled units x = z / w, column 0 the constant: all providers' noise, rounded."""
+    checks.whole("providers", providers, 1)
+    scale = np.array([1.0, *widths])
+    V = np.zeros((len(scale), len(scale)))
+    for j, index, noise in entries(sigma, widths, honest):
+        V[j, index] = V[index, j] = noise.variance(providers) / (scale[j] * scale[index]) ** 2
+    return EntriesLaw(V)
+
+
+def positive_part(matrix: Matrix) -> Matrix:
+    """The matrix with its negative eigenvalues set to zero: the nearest positive semidefinite one."""
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] >= 0:
+        return matrix
+    found: Matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return (found + found.T) / 2

@@ -1,0 +1,1 @@
+"""From a study's definition to the study, and what it would cost and show."""
