@@ -79,11 +79,9 @@ def _worst_of_each(results: list[Result]) -> list[Result]:
 
 
 def page_table(results: list[Result]) -> str:
-    """What a page shows of a run: what has a requirement, what grows, and blocks; of the theory the worst cases."""
+    """What a page shows of a run: what has a requirement, and blocks; of the theory the worst cases."""
     shown = [
-        result
-        for result in _worst_of_each(results)
-        if result.required is not None or result.suite in ("growth", "block")
+        result for result in _worst_of_each(results) if result.required is not None or result.suite == "block"
     ]
     lines = ["| part | " + " | ".join(_HEADINGS) + " |", "|---|---|---:|---:|---:|---|---|"]
     for result in shown:
