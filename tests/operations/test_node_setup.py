@@ -361,7 +361,7 @@ def test_repro_a_schema_the_account_may_not_use_is_named(
 def test_repro_a_right_provider_does_not_use_a_left_ones_schema(
     keys_only: Any, postgres_server: LocalPostgres
 ) -> None:
-    """Their tables are the same, so it did; docs/storage.md says that it is refused."""
+    """Their tables are the same, so it did; docs/operations.md says that it is refused."""
     url = postgres_server.create_database("kinds")
     store = StoreConfig(url=url, schema="shared")
     left, right = (

@@ -1,4 +1,4 @@
-"""Every command of docs/deployment.md, docs/operations.md and docs/storage.md, on a cluster with HTTPS ports: those in
+"""Every command of docs/deployment.md and docs/operations.md, on a cluster with HTTPS ports: those in
 blocks as pasted, those in sentences as the script below has them."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from trimask_pages import ROOT, RUN, Block, blocks, missing_lines, run_blocks
 
-OPERATIONS, STORAGE = "docs/operations.md", "docs/storage.md"
+OPERATIONS = "docs/operations.md"
 _COMMAND = re.compile(r"trimask ((?:node|study|receipt) [a-z][a-z-]*|keys|collector|right|left)\b")
 BEFORE = """
 trimask keys keys --right 2 --left 1 --http --https > /dev/null
@@ -66,13 +66,10 @@ ELSEWHERE = {
 
 @pytest.mark.slow
 def test_every_command_on_a_cluster_with_https(tmp_path: Path) -> None:
-    sealing, backup = (
-        [block for heading in RUN[page] for block in blocks(page, heading)] for page in (OPERATIONS, STORAGE)
-    )
-    assert [block.language for block in (*sealing, *backup)] == ["sh"] * 3
-    made, restored = backup
+    sealing, made, restored = [block for heading in RUN[OPERATIONS] for block in blocks(OPERATIONS, heading)]
+    assert [block.language for block in (sealing, made, restored)] == ["sh"] * 3
     script = [
-        Block("sh", BEFORE), Block("sh", IN_SENTENCES), *sealing, made, Block("sh", STOP), restored, Block("sh", AGAIN),
+        Block("sh", BEFORE), Block("sh", IN_SENTENCES), sealing, made, Block("sh", STOP), restored, Block("sh", AGAIN),
     ]  # fmt: skip
     ran = run_blocks(script, tmp_path, 500)
     assert ran.status == 0, ran.output[-4000:]
@@ -85,10 +82,7 @@ def test_every_command_on_a_cluster_with_https(tmp_path: Path) -> None:
         )
         == []
     )
-    written = {
-        page: (ROOT / page).read_text(encoding="utf-8")
-        for page in (OPERATIONS, STORAGE, "docs/deployment.md")
-    }
+    written = {page: (ROOT / page).read_text(encoding="utf-8") for page in (OPERATIONS, "docs/deployment.md")}
     run = "\n".join(block.text for block in script)
     for page, text in written.items():
         named = {match[1] for match in _COMMAND.finditer(text)}

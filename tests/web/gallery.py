@@ -1,4 +1,4 @@
-"""Every view of the survey page as a picture, for docs/web-page.md: `make web-images`. Prints its weight and CPU too.
+"""Every view of the survey page as a picture, for docs/web.md: `make web-images`. Prints its weight and CPU too.
 
 Not a test: pictures differ by a pixel from one browser to the next, so they are made on purpose and looked at.
 """
