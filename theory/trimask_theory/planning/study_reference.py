@@ -19,8 +19,8 @@ from trimask_core.form.skip_logic import Condition
 from trimask_core.form.texts import Texts
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Budget
+from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute
-from trimask_core.study.web import Web
 from trimask_theory.planning.definition import COLUMN_KEYS, CORRELATION_KEYS, CollectionPlan, PrivacyTarget
 from trimask_theory.planning.study_definition import FOREIGN, TOP_KEYS, WEIGHT_KEYS
 
@@ -231,8 +231,8 @@ SECTIONS = (
     Section(
         "`[weight]`",
         "How much each person's answers count: devices multiply their rows by the root of the weight, so every mean, share "
-        "and regression of a release is a weighted one ([researchers.md](researchers.md#survey-weights)). Signed with the "
-        "study; people are told. Only the ratios of weights matter.",
+        "and regression of a release is a weighted one ([weights](researchers-reference.md#survey-weights)). Signed with "
+        "the study; people are told. Only the ratios of weights matter.",
         {
             "attribute": "A numeric attribute with a minimum above 0, whose answer is the weight; or a categorical "
             "attribute or bins.",
