@@ -209,13 +209,14 @@ _SUMS = (
         "comparison with clipping in the errors (section 6)",
         "trimask_theory.mechanisms.clipped_sum.clipping_error",
         "theory/test_clipped_sum.py::test_clipping_error_is_that_of_draws",
-        "among its own methods, [docs](private-pca-and-sums.md)",
+        "among its own methods, [docs](theory/private-pca-and-sums.md)",
     ),
     Result(
         "comparison with [3] and [11] (section 6, future work)",
         "trimask_theory.papers.shifted_clipped_mean",
         "theory/test_shifted_clipped_mean.py::test_the_budget_adds_up_and_every_noise_is_in_it",
-        "it prints none; both as baselines written anew, [11] not from its full text, [docs](private-pca-and-sums.md)",
+        "it prints none; both as baselines written anew, [11] not from its full text, "
+        "[docs](theory/private-pca-and-sums.md)",
     ),
 )
 _NDIS = (
@@ -272,13 +273,13 @@ _NDIS = (
         "Tables 3, 4",
         "trimask_theory.papers.relative",
         "theory/test_ndis_tables.py::test_relative_privacy_as_in_tables_3_and_4",
-        "on data of the same shape; [docs](ndis-tables.md)",
+        "on data of the same shape; [docs](theory/ndis-tables.md)",
     ),
     Result(
         "Figures 5, 6, 9, 10",
         "trimask_theory.papers.relative",
         "theory/test_relative.py::test_the_inherent_delta_is_that_of_the_pair_of_normals",
-        "drawn by docs/figures/make_ndis_figures.py on data of the same shape; [docs](ndis-tables.md)",
+        "drawn by docs/figures/make_ndis_figures.py on data of the same shape; [docs](theory/ndis-tables.md)",
     ),
     Result(
         "baseline [17]",
@@ -353,7 +354,8 @@ def document() -> str:
         "# The papers, statement by statement",
         "",
         "What of the five papers is built, where, and the test that shows it; made by `scripts/paper_coverage.py`. Their",
-        "errors are on the page [errata](theory/errata.md), what goes beyond them on [its own](sharp-calibration.md).",
+        "errors are on the page [errata](theory/errata.md), what goes beyond them on",
+        "[sharp calibration](theory/sharp-calibration.md).",
     ]
     for paper, results in PAPERS.items():
         lines += ["", f"## {paper}", "", "| statement | where | shown by | remark |", "|---|---|---|---|"]

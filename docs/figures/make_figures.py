@@ -1,4 +1,4 @@
-"""Draw the figures of docs/private-pca-and-sums.md.
+"""Draw the figures of docs/theory/private-pca-and-sums.md#figures.
 
 python docs/figures/make_figures.py            every figure
 python docs/figures/make_figures.py tradeoff   one of them, as named at the end
@@ -347,4 +347,4 @@ def draw(page: str, figures: Mapping[str, Callable[[], None]]) -> None:
 
 
 if __name__ == "__main__":
-    draw("docs/private-pca-and-sums.md", FIGURES)
+    draw("docs/theory/private-pca-and-sums.md#figures", FIGURES)

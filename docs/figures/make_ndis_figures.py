@@ -1,4 +1,5 @@
-"""Draw Figures 5, 6, 7, 9 and 10 of the NDIS paper for docs/ndis-tables.md, on made-up data of its data sets' shapes.
+"""Draw Figures 5, 6, 7, 9 and 10 of the NDIS paper for docs/theory/ndis-tables.md#figures, on made-up data of its data
+sets' shapes.
 
 python docs/figures/make_ndis_figures.py            every figure
 python docs/figures/make_ndis_figures.py sketch     one: sketch (5), inherent (6, 10), classic (7), combination (9)
@@ -190,4 +191,4 @@ FIGURES: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
-    draw("docs/ndis-tables.md", FIGURES)
+    draw("docs/theory/ndis-tables.md#figures", FIGURES)

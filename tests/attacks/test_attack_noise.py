@@ -36,7 +36,7 @@ Vector = NDArray[np.float64]
 
 
 def _loss(study: Study, person: dict[str, float], count: int, label: str) -> Vector:
-    """The privacy loss (docs/sharp-calibration.md#privacy-loss) of releases with this person in them."""
+    """The privacy loss (docs/theory/sharp-calibration.md#privacy-loss) of releases with this person in them."""
     source = DeterministicRandom(f"{label} {person['v']}")
     rest = [{"u": 0.0, "v": 0.0}] * (ROWS - 1)
     lengths = np.array(

@@ -7,10 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 THEORY = ROOT / "docs" / "theory"
-SHARP = ROOT / "docs" / "sharp-calibration.md"
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in [*sorted(THEORY.glob("*.md")), SHARP]}
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(THEORY.glob("*.md"))}
 FOLDERS = ("bench", "client", "docs", "mobile", "protos", "scripts", "sdk", "server", "tests", "theory")
-CITATION = re.compile(r"docs/(?:theory/|(?=sharp-calibration))([\w-]+\.md)(?:#([\w-]+))?")
+CITATION = re.compile(r"docs/theory/([\w-]+\.md)(?:#([\w-]+))?")
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 # "note 3", "Notes 6.2 and 6.4", "of_note_2": numbered notes that a reader of the project does not have.
@@ -60,7 +59,7 @@ def test_links_between_documents_and_theory_lead_somewhere() -> None:
     for document in sorted((ROOT / "docs").rglob("*.md")):
         for target, anchor in LINK.findall(document.read_text(encoding="utf-8")):
             path = (document.parent / target).resolve() if target else document
-            cited = anchor and (path.parent == THEORY or path == SHARP)
+            cited = anchor and path.parent == THEORY
             if "://" not in target and (not path.exists() or (cited and anchor not in anchors(path.name))):
                 nowhere.append(f"{document.name}: {target}#{anchor}")
     assert nowhere == []
@@ -68,7 +67,7 @@ def test_links_between_documents_and_theory_lead_somewhere() -> None:
 
 def test_a_page_is_listed_and_its_anchors_are_its_own() -> None:
     listed = (ROOT / "docs" / "privacy-methods.md").read_text(encoding="utf-8")
-    assert [p for p in PAGES if (p if p == SHARP.name else f"theory/{p}") not in listed] == []
+    assert [p for p in PAGES if f"theory/{p}" not in listed] == []
     found = {page: ANCHOR.findall(text) for page, text in PAGES.items()}
     assert [page for page, names in found.items() if len(names) < 3 or len(names) != len(set(names))] == []
 

@@ -104,7 +104,7 @@ def test_sharp_holds_in_the_whole_range(
 
 
 def test_many_rows_reach_the_central_gaussian_mechanism() -> None:
-    # docs/sharp-calibration.md#many-rows: sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
+    # docs/theory/sharp-calibration.md#many-rows: sigma^2 ~ R^2 agm(epsilon, delta)/sqrt(m) for `record`.
     rows = 10**7
     agm = local_noise.calibrate(1.0, 1e-6).sigma
     limit = math.sqrt(4 * agm / math.sqrt(rows))

@@ -348,7 +348,7 @@ def test_record_is_worst_at_a_right_angle(m: int) -> None:
 
 
 def test_unit_at_two_attributes_is_not_always_worst_at_a_parallel_pair() -> None:
-    # docs/sharp-calibration.md#cells: at p = 2 the pair (R, R) at distance d can be worse for large m.
+    # docs/theory/sharp-calibration.md#cells: at p = 2 the pair (R, R) at distance d can be worse for large m.
     m, norm = 10**4, math.sqrt(2)
     sigma = masked_noise.calibrate(0.1, 1e-2, m + 2, 2, protect="unit").sigma
     parallel = max(

@@ -9,7 +9,7 @@ column) is reported, not ignored. tau, and mu of the noise columns, are checked 
 delta of a masked release at the pair of rows that is proved to be the worst, in plain Python: for devices.
 
 Statement. For one person's whole record of norm at most R, at least two attributes, the worst two rows are orthogonal and
-of norm R (docs/sharp-calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and
+of norm R (docs/theory/sharp-calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and
 g(r) = log 0F1(; m/2; (a r)^2/4) the privacy loss is g(u) - g(v), where u is noncentral chi (m, a^2) and v, independent of
 it, central chi (m). So
     delta(epsilon) = E[H(v*)],  g(v*) = g(u) - epsilon,  H(l) = E[(1 - e^(g(v) - g(l)))_+] = int_0^l F g' e^(g - g(l)),

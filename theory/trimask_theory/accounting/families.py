@@ -79,8 +79,8 @@ class MaskedRelease(Mechanism):
     """Y = A(X + C): noise `sigma`, `rows` rows mixed by one mask, `attributes` columns.
 
     For `record` the pair of orthogonal rows dominates every other one at all epsilon at once, and its loss is a difference
-    of two independent ones (docs/sharp-calibration.md#enclosure). For `unit`, and with one attribute, the largest delta
-    over all pairs and directions is a curve, and the dots of the curve are connected.
+    of two independent ones (docs/theory/sharp-calibration.md#enclosure). For `unit`, and with one attribute, the largest
+    delta over all pairs and directions is a curve, and the dots of the curve are connected.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ concave.
    2t / (t^2 + j^2) over the zeros of a Bessel function, which grow with nu, so A falls in nu; and |t^2 + j^2| >=
    (|t|^2 + j^2) cos(arg t), so |A| <= 1/cos(arg t) in the right half plane: that bounds the error of interpolation
    (`_beyond`). log y is the integral.
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#unit-enclosure.
+Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
 """
 
 from __future__ import annotations

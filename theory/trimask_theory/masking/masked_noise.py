@@ -3,16 +3,16 @@
 Statement. Y^T Y is sufficient, and what one row adds to it is a rank-one noncentral Wishart law with at
 least m = rows - attributes degrees of freedom. So delta(epsilon) is at most the largest delta between two
 such laws over the allowed pairs of rows (x, x'): |x|, |x'| <= R and |x - x'| <= d. Method "sharp" computes
-that (docs/sharp-calibration.md#setting); "bound" is a rule without an integral (`masked_bound`); "theorem" is Theorem 3.4
-of the masked-noise paper (`masked_theorem`).
+that (docs/theory/sharp-calibration.md#setting); "bound" is a rule without an integral (`masked_bound`); "theorem" is
+Theorem 3.4 of the masked-noise paper (`masked_theorem`).
 Protection "record" is d = 2R: a person's whole row may change, and rows are clipped to norm R on the
 device. "unit" is the paper's d = 1, which for more than one attribute protects less than a record.
 `rows` is how many rows one Haar mask mixes before anyone looks: the smallest block of a block-diagonal
 mask (for what the collector sees), the release size for what is published.
 Assumptions: continuous Gaussian noise, every row of norm at most R. Basis: proved. The worst pair of "record" is a
-theorem (docs/sharp-calibration.md#angle-theorem), that of "unit" is covered by cells
-(docs/sharp-calibration.md#cells); what "sharp" evaluates is one integral, by quadrature, or between two bounds that
-ball arithmetic certifies (`certified=True`, docs/sharp-calibration.md#enclosure).
+theorem (docs/theory/sharp-calibration.md#angle-theorem), that of "unit" is covered by cells
+(docs/theory/sharp-calibration.md#cells); what "sharp" evaluates is one integral, by quadrature, or between two bounds that
+ball arithmetic certifies (`certified=True`, docs/theory/sharp-calibration.md#enclosure).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MARGIN = 1e-7
 """A sharp sigma or epsilon is raised by this part of itself, more than quadrature and search can err."""
 
 _BASIS = {
-    "sharp": ("", "docs/sharp-calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"),
-    "bound": ("sufficient condition from the concavity of log 0F1", "docs/sharp-calibration.md#bound"),
+    "sharp": ("", "docs/theory/sharp-calibration.md#setting; Ding, Wu, Miao, Chen, Lemma A.4"),
+    "bound": ("sufficient condition from the concavity of log 0F1", "docs/theory/sharp-calibration.md#bound"),
     "theorem": (
         "sufficient condition (13), with R and d carried through its proof",
         "Ding, Wu, Miao, Chen, Theorem 3.4",

@@ -3,7 +3,7 @@
 Statement. The plane of `_oblique_plane` is divided into rectangles. Where L <= epsilon surely: nothing. Where L >= epsilon
 surely: Gauss-Legendre, its error bounded by the integrand on ellipses in the complex plane. Elsewhere: between nothing and
 length times width times a bound, and divided again, the largest of these bounds first.
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#unit-enclosure.
+Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
 
 The plane over which the delta of two rows at an angle is integrated: density, loss, and bounds all over a rectangle.
 
@@ -13,7 +13,7 @@ q = |Y x'| / (b sin) and x = q - rho cot, the central law has the density
 y(t) = 0F1(; m/2; t^2/4), and delta is the integral of f_0 (l_a - e^epsilon l_b)_+ with l_a = e^(-a^2/2) y(a rho),
 l_b = e^(-b^2/2) y(b sin q). The axes (u, v) are those of (rho, x), turned so that {L = epsilon} is nearly straight.
 Outside the window: the two lengths are Lipschitz functions of normal vectors, so each tail is below exp(-s^2/2).
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#unit-enclosure.
+Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
 """
 
 from __future__ import annotations

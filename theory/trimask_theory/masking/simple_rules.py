@@ -23,7 +23,7 @@ Proof. log 0F1(; b; y) is concave with slope at most 1/b, so the privacy loss is
 (|x'|^2 - |x|^2)/(2 sigma^2) + lambda Z/(2 m sigma^2), lambda the largest eigenvalue of x x^T - x' x'^T. First rule: by
 domination both norms are R at no larger an inner product, and lambda^2 = R^4 - <x, x'>^2. Second rule: with a = x + x'
 and b = x - x', lambda = (a.b + |a||b|)/2 and the bound is linear in a.b, so that its ends rule.
-Basis: proved, with no angle theorem. Derivation: docs/sharp-calibration.md#bound.
+Basis: proved, with no angle theorem. Derivation: docs/theory/sharp-calibration.md#bound.
 
 The least noise at which a bound on delta that falls in sigma comes down to its goal.
 """

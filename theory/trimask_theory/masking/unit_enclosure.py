@@ -1,15 +1,16 @@
 """delta(epsilon) for neighbours within a distance, enclosed: a true pair from below, every cell's pair from above.
 
 Statement. The curve of pairs that can be worst (`_worst_pair`) is covered by cells, and a cell by one pair at least as bad
-(docs/sharp-calibration.md#cells). In double precision the cells are chosen: divided where quadrature finds the cell's pair
-above the worst true pair by more than a part of the width asked for. Then each cell's pair is enclosed in ball arithmetic, a
-pair far below the worst only as far as it takes to see that. The upper end is the largest of their upper ends, the lower end
-that of one true pair. Which cells there are is a choice and needs no proof; that they cover the curve is by construction.
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#unit-enclosure.
+(docs/theory/sharp-calibration.md#cells). In double precision the cells are chosen: divided where quadrature finds the
+cell's pair above the worst true pair by more than a part of the width asked for. Then each cell's pair is enclosed in ball
+arithmetic, a pair far below the worst only as far as it takes to see that. The upper end is the largest of their upper
+ends, the lower end that of one true pair. Which cells there are is a choice and needs no proof; that they cover the curve
+is by construction. Basis: proved, given that ball arithmetic encloses what it says. Derivation:
+docs/theory/sharp-calibration.md#unit-enclosure.
 
 Which enclosure a masked release asks for: one dominating pair, or cells that cover the pairs that can be worst.
 
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#enclosure.
+Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#enclosure.
 """
 
 from __future__ import annotations

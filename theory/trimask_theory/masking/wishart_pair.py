@@ -5,7 +5,7 @@ Statement. Let W be the Gram matrix of m normal rows of variance 1, one of them 
 privacy loss is
     L = (|x'|^2 - |x|^2)/2 + log 0F1(; m/2; x^T W x/4) - log 0F1(; m/2; x'^T W x'/4),
 and delta(epsilon) = E_P[(1 - e^(epsilon - L))_+] depends on |x|, |x'| and the angle alone
-(docs/sharp-calibration.md#two-numbers). With rho = |Y x|/|x| and rho' = |Y x'|/|x'|: under P, rho is
+(docs/theory/sharp-calibration.md#two-numbers). With rho = |Y x|/|x| and rho' = |Y x'|/|x'|: under P, rho is
 noncentral chi (m, |x|^2), and given rho, rho'/sin is noncentral chi (m, (rho cos/sin)^2). L grows in rho
 and falls in rho', so {L > epsilon} is {rho' < limit(rho)}: the inner integral stops at a known point and
 no kink is ever inside a panel. Basis: numerical (Gauss-Legendre on both axes; every term is positive, so

@@ -139,7 +139,7 @@ def _gram(mean: Array, rest: Array | None, rows: int, size: int, generator: np.r
 
 
 def _loss(gram: Array, x: Array, y: Array, rows: int) -> Array:
-    """The log likelihood ratio of x to y when every other row is zero (docs/sharp-calibration.md#privacy-loss)."""
+    """The log likelihood ratio of x to y when every other row is zero (docs/theory/sharp-calibration.md#privacy-loss)."""
     forms = [np.sqrt(np.maximum(np.einsum("i,sij,j->s", v, gram, v), 0.0)) for v in (x, y)]
     shift = 0.5 * float(y @ y - x @ x)
     result: Array = shift + log_0f1(0.5 * rows, forms[0]) - log_0f1(0.5 * rows, forms[1])

@@ -1,6 +1,7 @@
 """Private sums beside Huang, Liang and Yi's shifted clipped mean (arXiv 2106.00463).
 
-`python -m trimask_theory.papers.shifted_clipped_mean` prints the table of docs/private-pca-and-sums.md.
+`python -m trimask_theory.papers.shifted_clipped_mean` prints the table of
+docs/theory/private-pca-and-sums.md#shifted-clipped-mean.
 
 For comparison only: their method written anew, in floating point, without the integer grid that a release of ours has.
 
@@ -166,7 +167,7 @@ def compare(shape: Shape, draws: int, seed: int, clip_probability: float | None 
 
 
 def table(draws: int = 200, seed: int = 9) -> str:
-    """The table of docs/private-pca-and-sums.md."""
+    """The table of docs/theory/private-pca-and-sums.md#shifted-clipped-mean."""
     ours = "Algorithm 3, true centre | private centre | private centre, best p_C"
     theirs = "Huang, Liang, Yi | theirs, margin 4 | margin 4, rows scaled"
     lines = [f"| rows | {ours} | {theirs} |", "|---|--:|--:|--:|--:|--:|--:|"]
