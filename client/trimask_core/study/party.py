@@ -1,11 +1,8 @@
-"""The institutions of a study: their addresses and public keys.
+"""The institutions of a study: addresses, public keys, a node's public card (node.json) and secrets of 32 bytes.
 
-A node's public keys as thirty digits that two people can read to each other over the telephone.
-
-Whoever could make another card with the same digits would have to try about 2^99 keys. They stand for the identity, the
-sealing key (of a right provider) and the TLS name, so they change when the sealing key does, and in no other way.
-
-Small files of every party: a node's public card (node.json), and secrets of 32 bytes.
+A node's public keys are also thirty digits that two people can read to each other over the telephone. Whoever could make
+another card with the same digits would have to try about 2^99 keys. They stand for the identity, the sealing key (of a
+right provider) and the TLS name, so they change when the sealing key does, and in no other way.
 """
 
 from __future__ import annotations
