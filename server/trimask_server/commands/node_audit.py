@@ -1,7 +1,4 @@
-"""`trimask node audit`: the log on the screen, in a file, and proved whole.
-
-The audit log on a screen, in a file, and checked.
-"""
+"""`trimask node audit`: the log on the screen, in a file, and proved whole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trimask node doctor`: checks everything a node needs, and says what to do where something is wrong.
-
-What `trimask node doctor` looks at, a line each: the node's files, ports, certificate, store and peers.
-"""
+"""`trimask node doctor`: checks a node's files, ports, certificate, store and peers, a line each, and says what to do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Assembles a node of each role from its packages: its services, its state and its background tasks.
+"""The node programs, `trimask collector|right|left --config FILE`: each role assembled from its packages and the suites.
 
-The node programs: `trimask collector|right|left --config FILE`.
-
-The suites there are, by name.
+A node has services, state and background tasks. `SUITES` has every suite there is, by name.
 """
 
 from __future__ import annotations
