@@ -1,8 +1,6 @@
-"""Calls to a study's collector: open and close by its owner, status by anybody.
+"""What an owner's commands share: calls to the study's collector, the study's file and folder of keys, approvals.
 
-The study's file and the owner's folder of keys, as options of commands that the owner runs.
-
-A party's approval of a study, with the keys in its folder.
+Open and close are the owner's, status is anybody's. A party approves a study with the keys in its folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`trimask study propose|approvals`: to every node's operator, and their decisions back.
-
-Proposes a study to every node's operator through the collector, and gathers their decisions.
-"""
+"""`trimask study propose|approvals`: to every node's operator through the collector, and their decisions back."""
 
 from __future__ import annotations
 

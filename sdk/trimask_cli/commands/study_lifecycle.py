@@ -1,6 +1,6 @@
-"""`trimask study open|close|abandon`. None can be undone, so each first says what it does.
+"""`trimask study open|close|abandon|status`: none of the first three can be undone, so each first says what it does.
 
-`trimask study status --watch`: polls the collector and shows a live view or, without a terminal, lines.
+`status --watch` polls the collector and shows a live view or, without a terminal, lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`trimask study token new|list|revoke`: researchers' tokens.
-
-The owner's calls about researchers' tokens.
-"""
+"""`trimask study token new|list|revoke`: researchers' tokens, and the owner's calls about them."""
 
 from __future__ import annotations
 
