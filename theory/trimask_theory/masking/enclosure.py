@@ -12,13 +12,12 @@ distance falls with the square of the step. The grid may lie anywhere, so it is 
 One attribute leaves the experiment and its mirror image each by itself.
 Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#enclosure.
 
-delta(epsilon) of two parallel rows, enclosed: the two tails of noncentral chi laws at the likelihood ratio's crossing.
-
-Statement. One attribute, or two rows on one line: L is monotone in rho, rising if a > b, falling if a < b
-(docs/sharp-calibration.md#remaining-pairs). So delta = P[S] - e^epsilon Q[S], S = {rho > t} or {rho < t}, L(t) = epsilon.
-A t near that gives a lower bound; with L(t1) <= epsilon <= L(t2) proved in balls, what lies between t1 and t2 adds at most
-P[t1 < rho < t2] (1 - e^(epsilon - L)) at its better end.
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/sharp-calibration.md#unit-enclosure.
+Statement (two parallel rows: the two tails of noncentral chi laws at the likelihood ratio's crossing). One attribute, or
+two rows on one line: L is monotone in rho, rising if a > b, falling if a < b (docs/sharp-calibration.md#remaining-pairs).
+So delta = P[S] - e^epsilon Q[S], S = {rho > t} or {rho < t}, L(t) = epsilon. A t near that gives a lower bound; with
+L(t1) <= epsilon <= L(t2) proved in balls, what lies between t1 and t2 adds at most P[t1 < rho < t2] (1 - e^(epsilon - L))
+at its better end. Basis: proved, given that ball arithmetic encloses what it says. Derivation:
+docs/sharp-calibration.md#unit-enclosure.
 """
 
 from __future__ import annotations

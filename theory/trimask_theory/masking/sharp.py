@@ -1,8 +1,6 @@
-"""Solving the sharp delta of a masked release for sigma and for epsilon.
+"""Solving the sharp delta of a masked release for sigma and for epsilon, at its least favourable pair of neighbouring rows.
 
 Both solve at one pair of rows, look for a worse one (or a worse cell) there, and solve again until there is none.
-
-The least favourable pair of neighbouring rows of a masked release.
 
 Statement. delta grows with the Gram matrix of (x, x') in the Loewner order (docs/sharp-calibration.md#domination) and,
 at fixed norms, does not increase with |<x, x'>| (docs/sharp-calibration.md#angle-theorem). So
