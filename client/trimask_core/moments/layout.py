@@ -3,8 +3,7 @@
 m bits and q columns (in a weighted study 2q + 1: `columns`) make 2m + q(q+1)/2 + q + 4 elements of the field:
 
     b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first); logarithms,
-bins
-                        and thresholds in theirs (every interval, then `above` and `below`); `clipped`; the root of an
+                        bins and thresholds in theirs (every interval, then `above` and `below`); `clipped`; the root of an
                         answered weight; what is left of the ball
     T_jl, j <= l        products z_j z_l, upper triangle row by row
     rho                 uniform; hides s in the check
