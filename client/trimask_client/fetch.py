@@ -28,8 +28,8 @@ from trimask_core.basics.encoding import canonical_json
 from trimask_core.basics.errors import Refused, StudyError, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
+from trimask_core.study.party import check_origin, short_code
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import check_origin, short_code
 from trimask_core.submit.invitation import Invitation, Link
 from trimask_core.submit.receipt import page_of, read_receipt
 from trimask_proto.v1.study_pb2 import (

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from trimask.data.catalogue import StudyStatus
-from trimask_cli.commands.study_lifecycle import view
+from trimask_cli.status_watch import view
 from trimask_cli.study_file import bundled_definition, read_signed
 from trimask_core.moments.secret import MomentsSecret
 from trimask_core.study.signed import SignedStudy

@@ -14,7 +14,8 @@ from trimask_core.basics.errors import ConfigError, Refused
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue
 from trimask_server.settings.config import NodeConfig, StoreConfig
-from trimask_server.store.backup import Kept, back_up, restore
+from trimask_server.store.after_restore import Kept
+from trimask_server.store.backup import back_up, restore
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.database import open_store
 from trimask_server.store.master_keys import KeyRing

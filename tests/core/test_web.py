@@ -10,9 +10,9 @@ import pytest
 
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.study.definition import Study
+from trimask_core.study.party import Web, check_origin, short_code
 from trimask_core.study.signed import SignedStudy
 from trimask_core.study.weaknesses import findings, weaknesses
-from trimask_core.study.web import Web, check_origin, short_code
 
 PAGE = "ab" * 32
 HOST = "https://survey.example"

@@ -13,7 +13,7 @@ import pytest
 
 from trimask_client import Client, Endpoint
 from trimask_core.basics.errors import VerificationError
-from trimask_core.study.web import Web
+from trimask_core.study.party import Web
 from trimask_core.submit.receipt import (
     Receipt,
     is_receipt,

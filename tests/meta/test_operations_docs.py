@@ -131,7 +131,7 @@ def test_every_alert_and_refusal_of_a_node_has_its_line_in_the_runbook() -> None
 
 
 def test_the_unit_stops_within_what_systemd_allows() -> None:
-    from trimask_server.runtime.signals import GRACE_SECONDS
+    from trimask_server.programs.roles import GRACE_SECONDS
 
     unit = (ROOT / "deploy" / "trimask@.service").read_text(encoding="utf-8")
     allowed = int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[0])

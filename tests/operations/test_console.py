@@ -15,8 +15,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
-from trimask_cli import owner
-from trimask_cli.commands import study_tokens
+from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import Refused
@@ -36,7 +35,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _token(lab: Any, signed: Any, *scopes: str) -> str:
-    text, _ = study_tokens.new(
+    text, _ = tokens.new(
         signed.study, lab.folder / "owner", "me", list(scopes), SystemClock().now_ms() + 3_600_000, None
     )
     return text

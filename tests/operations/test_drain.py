@@ -23,7 +23,7 @@ from trimask_client.transport import Unreachable
 from trimask_core.basics.errors import Refused
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.programs.node_lock import running
-from trimask_server.runtime.signals import CALLS_SECONDS, GRACE_SECONDS
+from trimask_server.programs.roles import CALLS_SECONDS, GRACE_SECONDS
 from trimask_server.store.interface import StoreError
 from trimask_server.suites.rows.attempt_shares import TELL_SECONDS
 

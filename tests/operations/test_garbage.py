@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import trimask
-from trimask_cli import owner
-from trimask_cli.commands import study_tokens
+from trimask_cli import owner, tokens
 from trimask_client import Client
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
@@ -70,9 +69,9 @@ class _AtOnce(ManualClock):
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     signed, other = own_lab.open_study(access="token"), own_lab.open_study("Still open")
     study, owner_folder = signed.study, own_lab.folder / "owner"
-    text, made = study_tokens.new(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
-    _, ended = study_tokens.new(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
-    study_tokens.revoke(study, owner_folder, ended["id"])
+    text, made = tokens.new(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
+    _, ended = tokens.new(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
+    tokens.revoke(study, owner_folder, ended["id"])
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
@@ -112,8 +111,8 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     ) as connection:
         (info,) = connection.datasets(study.id)
         assert connection.dataset(info.id).rows == 32
-        assert study_tokens.list_tokens(study, owner_folder) == [made]
-        study_tokens.revoke(study, owner_folder, made["id"])
+        assert tokens.listed(study, owner_folder) == [made]
+        tokens.revoke(study, owner_folder, made["id"])
         with pytest.raises(trimask.errors.Refused, match="revoked"):
             connection.datasets(study.id)
 

@@ -23,9 +23,8 @@ from trimask_client.transport import Endpoint
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.study.guarantee import Budget
-from trimask_core.study.party import admission_key
+from trimask_core.study.party import Web, admission_key
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import Web
 from trimask_core.submit.invitation import Invitation
 from trimask_grpcio import GrpcioTransport
 from trimask_https import HOST, WEB, Answer, HttpsTransport, post, tls

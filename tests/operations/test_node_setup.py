@@ -27,7 +27,7 @@ from trimask_cli.study_file import write_signed
 from trimask_core.basics.errors import ConfigError
 from trimask_core.study.party import fingerprint, load_party
 from trimask_postgres import LocalPostgres
-from trimask_server.commands.node_doctor import examine
+from trimask_server.commands.doctor import examine
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.programs.node_lock import claim_node

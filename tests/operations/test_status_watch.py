@@ -16,7 +16,7 @@ from rich.console import Console
 
 from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
-from trimask_cli.commands.study_lifecycle import line, view, watch
+from trimask_cli.status_watch import line, view, watch
 from trimask_core.basics.errors import TrimaskError
 
 STATUS = StudyStatus(

@@ -14,9 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from trimask_cli.site.hosting import site_server, write_site
 from trimask_cli.site.page import page_hash, page_of
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.study.party import admission_key
+from trimask_core.study.party import admission_key, short_code
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import short_code
 from trimask_core.submit.invitation import Invitation, Link
 from trimask_lab import Lab
 from trimask_server.local.cluster import free_base_port

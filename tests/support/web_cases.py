@@ -34,10 +34,9 @@ from trimask_core.rows.noise_columns import (
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
-from trimask_core.study.party import Party
+from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Schema
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
-from trimask_core.study.web import Web
 from trimask_core.study.weight import Weight
 from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES, submission_id_of
 from trimask_core.submit.submission import SealedSubmission

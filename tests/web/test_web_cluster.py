@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from trimask_cli import invitations
+from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import Web
 from trimask_core.submit.receipt import Receipt
 from trimask_https import PAGE_HASH, WEB
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people

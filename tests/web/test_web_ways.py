@@ -12,8 +12,8 @@ from playwright.sync_api import Error, Page, expect
 
 from trimask_browser import needs_browser
 from trimask_cli.site.hosting import write_site
+from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import Web
 from trimask_moments import open_moments
 from trimask_survey import DEFINITION, SurveyLab, Visitor
 

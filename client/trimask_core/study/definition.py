@@ -22,10 +22,9 @@ from trimask_core.basics.encoding import canonical_json, check_letters
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.guarantee import Protection
-from trimask_core.study.party import Party
+from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Schema
 from trimask_core.study.settings import SUITES, StudySettings, SuiteSettings
-from trimask_core.study.web import Web
 from trimask_core.study.weight import Weight
 
 if TYPE_CHECKING:

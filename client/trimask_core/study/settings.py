@@ -10,9 +10,8 @@ from trimask_core.basics.errors import StudyError
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.study.guarantee import Protection
-from trimask_core.study.party import Party
+from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Schema
-from trimask_core.study.web import Web
 from trimask_core.study.weight import Weight
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from trimask_core.form.form import Form
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee, factor_words
-from trimask_core.study.web import check_origin
+from trimask_core.study.party import check_origin
 from trimask_core.submit.personal_budget import epsilon_of
 
 Severity = Literal["refuse", "name"]

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 from trimask_core.basics.errors import InvitationError, StudyError
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.crypto.identity import SigningKey, verify
-from trimask_core.study.web import check_origin, short_code
+from trimask_core.study.party import check_origin, short_code
 from trimask_core.submit.submission import SealedSubmission
 
 _FORMAT = b"\x02"
@@ -218,7 +218,7 @@ class Link:
 
     As text, where the study may be answered from a browser (`address` is the origin of a page's host):
     https://HOST/s/SHORT#CODE. Everything secret is in CODE, after the #, which browsers send to nobody; SHORT stands for the
-    study (`trimask_core.study.web.short_code`). For the app alone (`address` is the collector's host:port):
+    study (`trimask_core.study.party.short_code`). For the app alone (`address` is the collector's host:port):
     trimask://HOST:PORT/join/CODE. CODE is the same in both, and short enough for a QR code.
     """
 

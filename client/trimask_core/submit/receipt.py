@@ -24,7 +24,7 @@ from trimask_core.basics.encoding import read_json
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.crypto.identity import verify
 from trimask_core.study.definition import Study
-from trimask_core.study.web import short_code
+from trimask_core.study.party import short_code
 
 WITHDRAWAL_KEY_BYTES = 32
 _ID_BYTES = 16

@@ -1,4 +1,4 @@
-/** Which hosts may show a study's page, and the hash of the page's files: `trimask_core.study.web`. */
+/** Which hosts may show a study's page, and the hash of the page's files: `trimask_core.study.party`. */
 import { StudyError } from "./errors.js";
 import { items, keysOf, objectOf, textOf } from "./reading.js";
 

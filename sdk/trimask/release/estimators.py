@@ -15,7 +15,7 @@ from trimask.errors import ParameterError, TrimaskError
 from trimask.release import local
 
 if TYPE_CHECKING:
-    from trimask_theory.gaussian.normal_source import NormalSource
+    from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 __all__ = ["PrivateLinearRegression", "PrivateMean", "PrivatePCA"]
 

@@ -49,7 +49,7 @@ from trimask_theory.mechanisms import projection as projection_theory
 from trimask_theory.mechanisms import record, vector_sum
 
 if TYPE_CHECKING:
-    from trimask_theory.gaussian.normal_source import NormalSource
+    from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 __all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
 

@@ -25,7 +25,7 @@ from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.schema import Attribute, Schema
 from trimask_theory.checks import Calibration
 from trimask_theory.gaussian import grid_gaussian
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import least_squares, noisy_gram, record, vector_sum
 from trimask_theory.moments.noise_law import EntriesLaw
 

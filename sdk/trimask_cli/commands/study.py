@@ -11,8 +11,7 @@ from trimask_cli.commands import (
     study_approvals,
     study_check,
     study_collusion,
-    study_from_csv,
-    study_import,
+    study_drafts,
     study_institutions,
     study_invitations,
     study_lifecycle,
@@ -39,8 +38,8 @@ def register(subparsers: Subparsers) -> None:
     )
     example.set_defaults(run=run_example)
 
-    study_from_csv.register_in(commands)
-    study_import.register_in(commands)
+    study_drafts.register_in(commands)
+    study_drafts.register_import(commands)
 
     new = commands.add_parser("new", help="make a study from its definition and its parties")
     new.add_argument("definition", type=Path, metavar="FILE.toml", help="the study's definition")
@@ -222,7 +221,7 @@ def run_status(args: argparse.Namespace) -> int:
     if args.watch:
         import time
 
-        from trimask_cli.commands.study_lifecycle import watch
+        from trimask_cli.status_watch import watch
 
         watch(
             study,

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from trimask_cli.site.page import INDEX, POLICY, SUMS, page_hash, sums_of
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError, VerificationError
 from trimask_core.study.definition import Study
+from trimask_core.study.party import Web, short_code
 from trimask_core.study.signed import SignedStudy
-from trimask_core.study.web import Web, short_code
 from trimask_core.submit.invitation import Link
 
 STUDY = "study.json"

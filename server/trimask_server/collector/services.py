@@ -23,10 +23,10 @@ from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access.gate import require_owner
 from trimask_server.access.governance import DECISIONS, head_message
 from trimask_server.access.proposals import Proposals
+from trimask_server.collector.console.records import ScheduledOpens
 from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Catalogue
-from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.peer_identity import Context, require_suite

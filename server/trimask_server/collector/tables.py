@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimask_server.access import proposals, tokens
-from trimask_server.collector import ledger, publication, scheduled_opens
+from trimask_server.collector import ledger, publication
 from trimask_server.collector.console import records
 from trimask_server.store import data_keys, jobs
 from trimask_server.store.interface import Erasers
@@ -12,7 +12,7 @@ ERASERS = Erasers(
     (
         ledger.erase_study,
         records.erase_study,
-        scheduled_opens.erase_study,
+        records.erase_scheduled,
         tokens.erase_study,
         proposals.erase_study,
         jobs.erase_study,

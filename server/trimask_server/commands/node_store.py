@@ -92,7 +92,8 @@ def run_backup(args: argparse.Namespace) -> int:
 
 def run_restore(args: argparse.Namespace) -> int:
     """Restore a backup."""
-    from trimask_server.store.backup import Kept, restore
+    from trimask_server.store.after_restore import Kept
+    from trimask_server.store.backup import restore
 
     config, role = _load(args.config)
     restore(config, role, args.file, force=args.force, kept=Kept(args.keep_factors, args.ledger_kept))

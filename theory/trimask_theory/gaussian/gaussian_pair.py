@@ -47,7 +47,7 @@ from scipy.optimize import brentq
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.checks import non_negative, probability
 from trimask_theory.gaussian.contour import QuadraticForm, log_tail
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 # Above this many standard deviations below the mean, 1 - delta is the smaller side and is integrated instead.
 _FAR_BELOW = 2.0

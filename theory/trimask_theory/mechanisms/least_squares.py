@@ -45,7 +45,7 @@ from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory.checks import Calibration, non_negative, one_of, positive, probability, whole
 from trimask_theory.gaussian.contour import QuadraticForm
 from trimask_theory.gaussian.gaussian_pair import hockey_stick, largest_leverage, privacy_loss
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 __all__ = [
     "calibrate",

@@ -21,7 +21,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory.checks import Calibration, positive, within
 from trimask_theory.gaussian import grid_gaussian, local_noise
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 _CITATION = "Dwork, Talwar, Thakurta, Zhang 2014; Balle and Wang 2018, Theorem 8"
 _NORMS = (1e-100, 1e100)

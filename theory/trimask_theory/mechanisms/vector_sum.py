@@ -32,7 +32,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory.checks import probability, whole
 from trimask_theory.gaussian import grid_gaussian, local_noise, weighted_chi2
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 __all__ = [
     "SumRelease",

@@ -23,7 +23,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_theory import checks
 from trimask_theory.checks import Calibration
 from trimask_theory.gaussian import local_noise
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.masking import masked_noise
 
 Setting = Literal["A", "B", "C"]

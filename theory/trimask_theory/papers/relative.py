@@ -27,7 +27,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory.checks import Calibration
 from trimask_theory.gaussian import local_noise
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import least_squares
 
 Array = NDArray[np.float64]

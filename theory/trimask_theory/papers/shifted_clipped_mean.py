@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from trimask_theory.gaussian import gdp
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import clipped_sum, vector_sum
 
 Array = NDArray[np.float64]

@@ -23,9 +23,9 @@ from scipy import special
 from trimask_core.basics.errors import StudyError
 from trimask_core.form.form import Form
 from trimask_core.study.guarantee import Budget
+from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.settings import SuiteName
-from trimask_core.study.web import Web
 from trimask_core.study.weight import Weight
 
 

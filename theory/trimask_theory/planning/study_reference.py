@@ -17,8 +17,8 @@ from trimask_core.form.skip_logic import Condition
 from trimask_core.form.texts import Texts
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Budget
+from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute
-from trimask_core.study.web import Web
 from trimask_theory.planning.definition import COLUMN_KEYS, CORRELATION_KEYS, CollectionPlan, PrivacyTarget
 from trimask_theory.planning.study_definition import FOREIGN, TOP_KEYS, WEIGHT_KEYS
 

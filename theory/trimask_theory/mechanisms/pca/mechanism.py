@@ -23,7 +23,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory.checks import one_of, positive, whole
 from trimask_theory.gaussian import gdp
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms.pca.limits import (
     Spectrum,
     from_rows,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.checks import non_negative, positive, whole
-from trimask_theory.gaussian.normal_source import NormalSource
+from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms.pca.limits import Spectrum, hilbert
 
 Array = NDArray[np.float64]

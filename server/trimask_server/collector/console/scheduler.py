@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1.common_pb2 import CloseOrder
-from trimask_server.collector.console.records import Records
+from trimask_server.collector.console.records import Records, ScheduledOpens
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.scheduled_opens import ScheduledOpens
 from trimask_server.collector.services import StudyServicer
 from trimask_server.runtime.context import NodeContext
 
