@@ -67,23 +67,12 @@ def print_results(results: list[Result], console: Console) -> None:
     )
 
 
-def _worst_of_each(results: list[Result]) -> list[Result]:
-    """Of each family of the theory, the case that is nearest to its limit."""
-    worst: dict[str, Result] = {}
-    for result in results:
-        theory = result.suite.startswith("theory")
-        key = result.suite if theory else f"{len(worst)}"
-        if key not in worst or result.ratio > worst[key].ratio:
-            worst[key] = result
-    return list(worst.values())
-
-
 def page_table(results: list[Result]) -> str:
-    """What a page shows of a run: what has a requirement, what grows, and blocks; of the theory the worst cases."""
+    """What a page shows of a run: what has a requirement, and blocks; the theory is for whoever works on it."""
     shown = [
         result
-        for result in _worst_of_each(results)
-        if result.required is not None or result.suite in ("growth", "block")
+        for result in results
+        if not result.suite.startswith("theory") and (result.required is not None or result.suite == "block")
     ]
     lines = ["| part | " + " | ".join(_HEADINGS) + " |", "|---|---|---:|---:|---:|---|---|"]
     for result in shown:

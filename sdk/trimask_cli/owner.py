@@ -1,11 +1,10 @@
-"""What an owner's commands share: calls to the study's collector, the study's file and folder of keys, approvals.
+"""What an owner's commands share: calls to the study's collector, and approvals.
 
 Open and close are the owner's, status is anybody's. A party approves a study with the keys in its folder.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from trimask_core.study.progress import Closing, sign_abandon, sign_close, waiti
 from trimask_core.study.signed import Approval, SignedStudy, approve, needs_commitment
 from trimask_proto.v1 import release_pb2, release_pb2_grpc, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder
-from trimask_terminal.options import add_json
 
 CALL_SECONDS = 30.0
 
@@ -187,21 +185,6 @@ def owner_channel(study: Study, owner: Path, role: str = "collector") -> Iterato
         ) as channel,
     ):
         yield channel
-
-
-def add_owner_options(parser: argparse.ArgumentParser) -> None:
-    """STUDY.json, --owner and --json."""
-    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
-    parser.add_argument("--owner", type=Path, metavar="DIR", help="the owner's folder of keys")
-    add_json(parser)
-
-
-def owner_folder(args: argparse.Namespace) -> Path:
-    """The folder that --owner gives; an error without it."""
-    if args.owner is None:
-        raise ConfigError("give --owner DIR, the owner's folder of keys")
-    found: Path = args.owner
-    return found
 
 
 def role_in(study: Study, keys: Path) -> str:

@@ -62,7 +62,10 @@ def test_new_study_from_cards_one_by_one(trimask: Run, made: Path, tmp_path: Pat
     cards = [made / "keys" / name / "node.json" for name in ("collector", "R2", "R1", "L1")]
     roots = made / "keys" / "authority" / "ca.pem"
     out = tmp_path / "study.json"
-    result = trimask("study", "new", made / "study.toml", "--party", *cards, "--roots", roots, "--out", out)
+    owner = ("--owner", made / "keys" / "owner")
+    result = trimask(
+        "study", "new", made / "study.toml", "--party", *cards, "--roots", roots, *owner, "--out", out
+    )
     assert result.status == 0
     assert [party.name for party in read_signed(out).study.right] == ["R1", "R2"]
 

@@ -105,6 +105,8 @@ class Lab:
         kept = [table for table in tables if table not in _BY_ITSELF and not table.startswith("sqlite_")]
         found = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in kept}  # noqa: S608
         connection.close()
+        # When the node last tried whether it can write.
+        found["store_facts"] = [row for row in found["store_facts"] if row[0] != "written"]
         return found
 
 

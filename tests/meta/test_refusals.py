@@ -17,10 +17,10 @@ LISTED = {str(member): member for member in (*Reason, *Alarm)}
 # Modules that answer a participant's device, whatever folder they are in; what they refuse needs words for a person.
 FOR_DEVICES = {
     "submissions.py",
-    "withdrawals.py",
+    "row_intake.py",
     "sealing_keys.py",
-    "limits.py",
-    "guard.py",
+    "inbound_limits.py",
+    "interceptors.py",
     "trimask_client",
 }
 

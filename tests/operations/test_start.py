@@ -145,7 +145,7 @@ STARTED_APART = """
 import asyncio, sys
 from pathlib import Path
 from trimask_core.basics.errors import ConfigError
-from trimask_server.programs import claim
+from trimask_server.programs import node_lock
 from trimask_server.programs.roles import start_node
 from trimask_server.settings.config import load_config
 
@@ -153,7 +153,7 @@ async def course():
     node = await start_node(sys.argv[1], load_config(Path(sys.argv[2]), "left"))
     await node.host.stop(0)
 
-claim._refuse_ports = lambda *_, **__: None  # so that it comes as far as it can
+node_lock._refuse_ports = lambda *_, **__: None  # so that it comes as far as it can
 try:
     asyncio.run(course())
 except ConfigError as error:

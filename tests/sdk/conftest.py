@@ -93,7 +93,7 @@ def _signed_study(schema: Schema = SCHEMA, sigma: float = 0.25, release_rows: in
         ),
         collector=party("collector"),
         right=tuple(party(f"R{k}") for k in (1, 2, 3)), left=tuple(party(f"L{j}") for j in (1, 2)),
-        tls_roots="",
+        tls_roots="", owner_key=SigningKey.generate().public.hex(),
     )  # fmt: skip
     approved = SignedStudy(study, tuple(approve(study, key, 2) for key in keys.values()))
     return Signed(approved, keys["collector"], tuple(keys[f"R{k}"] for k in (1, 2, 3)))

@@ -78,6 +78,7 @@ def moments_study(
         protection=Protection(norm, sigma, "analytic", promise, promise), release_rows=release_rows,
         suite=MomentsSettings(honest_providers=honest, ball_norm=ball_norm),
         collector=party("collector"), right=tuple(party(role) for role in roles[:-1]), left=(), tls_roots="",
+        owner_key=SigningKey.generate().public.hex(),
     )  # fmt: skip
     approvals = tuple(
         approve(study, key, 2, b"" if role == "collector" else bytes([7]) * 32) for role, key in keys.items()

@@ -1,4 +1,4 @@
-"""docs/researchers.md: its code runs, in its order, on a small study like the one it describes."""
+"""docs/researchers.md and its reference: their code runs, in their order, on a small study like the one described."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from trimask import Dataset
 from trimask.data.catalogue import DatasetInfo
 from trimask_core.study.schema import Attribute, Schema
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "researchers.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (DOCS / "researchers.md", DOCS / "researchers-reference.md")  # the second goes on from the first
 SCHEMA = Schema(
     (
         Attribute("systolic", "continuous", 80, 200, unit="mmHg"),
@@ -95,7 +96,7 @@ def no_screen() -> Iterator[None]:
 @pytest.mark.filterwarnings(
     "ignore:weights by:UserWarning"
 )  # of columns whose product the page does not declare
-def test_the_page_runs(
+def test_the_pages_run(
     releases: list[Dataset],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -104,11 +105,14 @@ def test_the_page_runs(
     assert all(hasattr(trimask.Connection, name) for name in ("datasets", "dataset", "__enter__"))
     monkeypatch.setattr(trimask, "connect", lambda _target: _Collector(releases))
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 9
     space: dict[str, Any] = {}
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"{PAGE.name}, block {number + 1}", "exec"), space)  # noqa: S102  our own page
+    for page in PAGES:
+        blocks = re.findall(
+            r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        assert len(blocks) >= 5
+        for number, block in enumerate(blocks):
+            exec(compile(block, f"{page.name}, block {number + 1}", "exec"), space)  # noqa: S102  our own page
     printed = capsys.readouterr().out
     for words in (
         "Rows are not people", "did you mean age?", "declare it in the study", "add up to the intercept",
@@ -133,6 +137,12 @@ def test_the_page_runs(
         assert abs(both.params[name] - truth) < 5 * both.bse[name]
 
 
-def test_the_page_shows_pictures_that_are_there() -> None:
-    for name in re.findall(r"\]\((images/[^)]+)\)", PAGE.read_text(encoding="utf-8")):
-        assert (PAGE.parent / name).read_bytes()[:4] == b"\x89PNG"
+def test_the_pages_show_pictures_that_are_there() -> None:
+    shown = [
+        name
+        for page in PAGES
+        for name in re.findall(r"\]\((images/[^)]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(shown) >= 3
+    for name in shown:
+        assert (DOCS / name).read_bytes()[:4] == b"\x89PNG"

@@ -8,7 +8,7 @@ The fit is the usual one, by Newton steps, to the records. Its errors are about 
 mean over the records: noise in the sums of x y moves the logistic coefficient by 1 / w' where the step has 1 / w.
 Not in the errors: what the records' model had to assume. It knows two-way tables and second moments; a response that
 depends on three things at once in another way, or on the shape of a number within its cells, is estimated with a bias that
-no interval shows. docs/researchers.md has simulations.
+no interval shows. docs/researchers-reference.md has simulations.
 
 Approximate in every part; no interval here is proved.
 

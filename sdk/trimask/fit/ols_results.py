@@ -285,7 +285,7 @@ def ols(dataset: Source, formula: str) -> OLSResults:
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     formula : str
-        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+        "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
 
     Returns
     -------
@@ -323,7 +323,7 @@ def naive_ols(dataset: Source, formula: str) -> OLSResults:
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     formula : str
-        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+        "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
 
     Returns
     -------
@@ -351,7 +351,7 @@ def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
     study : Study or Schema
         Whose columns they are; a study's people are weighted as it says.
     formula : str
-        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+        "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
 
     Returns
     -------

@@ -251,8 +251,8 @@ class SurvivalResults(Report):
     >>> schema = Schema((Attribute("years", "integer", 0, 2), Attribute("died", "binary")),
     ...     (Derived("year", "bins", ("years",), cuts=(1, 2)),))
     >>> people = pd.DataFrame({"years": [0, 1, 2, 2] * 20, "died": [1, 1, 0, 0] * 20})
-    >>> trimask.fit.survival(trimask.moments.moments.row_moments(people, schema), "years",
-    "died").table["events"].round().tolist()
+    >>> moments = trimask.moments.moments.row_moments(people, schema)
+    >>> trimask.fit.survival(moments, "years", "died").table["events"].round().tolist()
     [20.0, 20.0, 0.0]
     """
 

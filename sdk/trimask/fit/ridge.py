@@ -133,7 +133,7 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     formula : str
-        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+        "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
     penalty : float, "gcv" or "adassp"
         In scaled units: a number, the least error of prediction with the noise counted in, or just enough to outweigh
         the noise.

@@ -106,7 +106,7 @@ def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     formula : str
-        "response ~ column + C(group)"; docs/researchers.md has what may be written.
+        "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
     instruments : str
         The right side of a formula. It repeats the regressors that are exogenous; one that is not repeated is endogenous.
 

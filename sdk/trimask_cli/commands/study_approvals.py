@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from trimask_cli.owner import add_owner_options, owner_folder
+from trimask_cli.commands.study_lifecycle import add_owner_options, owner_folder
 from trimask_terminal.options import Subparsers, print_json
 
 

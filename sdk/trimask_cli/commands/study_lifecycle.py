@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from trimask_core.basics.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, moment_ms, print_json, shown_time
 
 if TYPE_CHECKING:
@@ -20,6 +21,21 @@ _WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 0.25
 _LOOKS = 8
 _DONE, _STAYS_OPEN = 0, 1
+
+
+def add_owner_options(parser: argparse.ArgumentParser) -> None:
+    """STUDY.json, --owner and --json."""
+    parser.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    parser.add_argument("--owner", type=Path, metavar="DIR", help="the owner's folder of keys")
+    add_json(parser)
+
+
+def owner_folder(args: argparse.Namespace) -> Path:
+    """The folder that --owner gives; an error without it."""
+    if args.owner is None:
+        raise ConfigError("give --owner DIR, the owner's folder of keys")
+    found: Path = args.owner
+    return found
 
 
 def register_in(commands: Subparsers) -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from trimask_cli.owner import add_owner_options, owner_folder
+from trimask_cli.commands.study_lifecycle import add_owner_options, owner_folder
 from trimask_terminal.options import Subparsers, duration_ms, print_json, shown_time
 
 

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from trimask_client.grpc_channel import open_channel
 from trimask_lab import Lab
 from trimask_proto.v1 import study_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub
 from trimask_server.local.keys import load_authority
 
@@ -73,7 +74,7 @@ def call_as(lab: Lab, folder: Path, names: list[x509.GeneralName]) -> tuple[grpc
     ) as channel:
         stub: Any = StudyOwnerServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
-            stub.CloseStudy(study_pb2.CloseStudyRequest(study_id=bytes(32)), timeout=20)
+            stub.CloseStudy(study_pb2.CloseStudyRequest(order=CloseOrder(study_id=bytes(32))), timeout=20)
         trailers = dict(caught.value.trailing_metadata() or ())
         return caught.value.code(), str(trailers.get("trimask-reason", ""))
 

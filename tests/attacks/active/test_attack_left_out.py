@@ -26,11 +26,11 @@ from trimask_core.submit.receipt import Receipt
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
-from trimask_server.collector.batches import Intake
 from trimask_server.collector.publication import Catalogue
 from trimask_server.protocol.plans import split_ids
 from trimask_server.suites.moments.block_work import MomentsWork
 from trimask_server.suites.moments.suite import MomentsServicer
+from trimask_server.suites.rows import right_draw
 from trimask_terminal.program import main
 
 pytestmark = pytest.mark.skipif(ON_POSTGRES, reason="a patched part is one worker's")
@@ -91,11 +91,15 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
 
 
 def leave_out(monkeypatch: pytest.MonkeyPatch, suite: str, submission_id: bytes) -> None:
-    """The collector plans no block with this submission."""
-    if suite == "rows":  # which of the checked rows are planned is drawn, so it has this one checked never
-        fresh: Any = Intake.unchecked
-        others = property(lambda intake: [name for name in fresh.fget(intake) if name != submission_id])
-        monkeypatch.setattr(Intake, "unchecked", others)
+    """Moments: the collector plans no batch with this submission. Rows: it cannot, so R1 leaves it out of every draw."""
+    if suite == "rows":
+        listed = right_draw.freeze
+
+        def freeze(key: Any, role: str, study_id: bytes, number: int, rows: Any, *, closing: bool) -> Any:
+            held = [row for row in rows if role != "R1" or row[0] != submission_id]
+            return listed(key, role, study_id, number, held, closing=closing)
+
+        monkeypatch.setattr(right_draw, "freeze", freeze)
         return
     work: Any = MomentsWork
     honest = work.choose

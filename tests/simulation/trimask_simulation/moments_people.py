@@ -16,6 +16,7 @@ from unittest import mock
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import SealingKey
+from trimask_core.moments import report as report_module
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
@@ -137,5 +138,5 @@ def false_devices(false: Collection[int], chance: random.Random) -> Iterator[Non
             elements[place] = (elements[place] + chance.randrange(1, P)) % P
         return elements
 
-    with mock.patch.object(report, "build_report", report):
+    with mock.patch.object(report_module, "build_report", report):
         yield

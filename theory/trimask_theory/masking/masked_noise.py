@@ -27,7 +27,7 @@ from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory import checks
 from trimask_theory.checks import Calibration
 from trimask_theory.masking import simple_rules
-from trimask_theory.masking.enclosure import require_flint
+from trimask_theory.masking.enclosure import LARGEST_DEGREES, require_flint
 from trimask_theory.masking.sharp import crossing, family, sharp_epsilon, sharp_sigma, worst
 from trimask_theory.masking.simple_rules import corollary_sigma
 from trimask_theory.masking.unit_enclosure import WIDTHS, enclosed
@@ -212,7 +212,7 @@ def delta(
     if certified and ceiling < sys.float_info.min:
         return 0.0, ceiling
     found = worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta
-    if certified and found < _LOG_UNDERFLOW:
+    if certified and found < _LOG_UNDERFLOW and m <= LARGEST_DEGREES:
         return 0.0, ceiling
     if certified:
         wide = WIDTHS[protect] if width is None else checks.probability("width", width)

@@ -229,8 +229,8 @@ SECTIONS = (
     Section(
         "`[weight]`",
         "How much each person's answers count: devices multiply their rows by the root of the weight, so every mean, share "
-        "and regression of a release is a weighted one ([researchers.md](researchers.md#survey-weights)). Signed with the "
-        "study; people are told. Only the ratios of weights matter.",
+        "and regression of a release is a weighted one ([weights](researchers-reference.md#survey-weights)). Signed with "
+        "the study; people are told. Only the ratios of weights matter.",
         {
             "attribute": "A numeric attribute with a minimum above 0, whose answer is the weight; or a categorical "
             "attribute or bins.",
