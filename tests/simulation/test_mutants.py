@@ -250,7 +250,7 @@ WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
 # With a seed that notices soon.
 WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
-    ("gone unsaid", "moments", 9),
+    ("gone unsaid", "moments", 20),
     pytest.param("close at once", "moments", 7, marks=pytest.mark.slow),
 ]
 

@@ -30,7 +30,7 @@ from trimask_theory.masking import simple_rules
 from trimask_theory.masking.enclosure import LARGEST_DEGREES, require_flint
 from trimask_theory.masking.sharp import crossing, family, sharp_epsilon, sharp_sigma, worst
 from trimask_theory.masking.simple_rules import corollary_sigma
-from trimask_theory.masking.unit_enclosure import WIDTHS, enclosed
+from trimask_theory.masking.unit_enclosure import LARGEST_OF_CELLS, WIDTHS, enclosed
 
 __all__ = [
     "METHODS",
@@ -212,7 +212,10 @@ def delta(
     if certified and ceiling < sys.float_info.min:
         return 0.0, ceiling
     found = worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta
-    if certified and found < _LOG_UNDERFLOW and m <= LARGEST_DEGREES:
+    largest = LARGEST_DEGREES if protect == "record" else LARGEST_OF_CELLS
+    if (
+        certified and found < _LOG_UNDERFLOW and m <= largest
+    ):  # beyond that it is an error, which `enclosed` raises
         return 0.0, ceiling
     if certified:
         wide = WIDTHS[protect] if width is None else checks.probability("width", width)
