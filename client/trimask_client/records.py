@@ -2,8 +2,8 @@
 
 A record is written under a temporary name, synced, renamed, and the rename synced: whenever the power fails, the old record
 or the new one is there. One folder a kind (docs/device.md). `recover` finishes what a crash cut off, so that the rules of
-`trimask_client.queue` hold from the first call on. The few disk operations are in one class, each of which a crash may
-interrupt; tests substitute their own disk.
+`trimask_client.queue` hold from the first call on. The few disk operations are a `Disk`'s; a crash may interrupt each, and
+tests substitute their own.
 """
 
 from __future__ import annotations

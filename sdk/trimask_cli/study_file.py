@@ -1,6 +1,6 @@
 """Study files: the definition that comes with the package, parties' cards, signed studies on disk, drafts as TOML.
 
-The blood-pressure study for the moments suite is the bundled definition with its differences. The model is the one that is
+The blood-pressure study for the moments suite is the bundled definition with its differences; there is one model that is
 fitted by default.
 """
 
