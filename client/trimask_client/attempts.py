@@ -1,13 +1,11 @@
-"""One attempt at sending a sealed payload to the right providers that do not have it yet.
+"""One round of asking right providers: to take a sealed payload that they do not have yet, or to erase a submission.
 
 What was received is on disk before the next provider is asked, so that a crash anywhere is a repeat. The payload leaves the
 disk only after the receipt of every provider is on it.
 
-The record of a withdrawal, and one round of asking every right provider to erase a submission.
-
-A block needs every provider's part, so one provider that erases its part keeps the submission out of every block. It is
-too late only where all of them have it in a block; a provider that has, while another has erased it, frees it again when
-the collector gives that block up, and is asked again until then.
+A withdrawal has a record of its own. A block needs every provider's part, so one provider that erases its part keeps the
+submission out of every block. It is too late only where all of them have it in a block; a provider that has, while
+another has erased it, frees it again when the collector gives that block up, and is asked again until then.
 """
 
 from __future__ import annotations

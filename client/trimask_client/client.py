@@ -1,6 +1,6 @@
 """`Client(study).submit(answers)`: everything a device does, in one call.
 
-A right provider's answer about its sealing keys, checked.
+A right provider's answer about its sealing keys is checked before one is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetching the study of an invitation: from its collector or, where the link opens a page, from beside the page.
+"""Fetching the study of an invitation, from its collector or from beside its page; and whether it still takes answers.
 
 A device that opens a link has never heard of the authority that the study's nodes have their certificates from: its roots
 are in the study. So unless it is told whom to trust, the connection is encrypted but not authenticated. That is safe here
@@ -7,7 +7,7 @@ suite has one, by the commitment in the study, the approvals by the keys in it),
 A man in the middle learns which study is asked for, and can only withhold it. The invitation is never sent
 on such a connection. The same holds for study.json beside a page: an address with a short code is all that is sent.
 
-Whether a study still accepts this person's answers: what would be refused is reported before anything is sealed.
+What would be refused is reported before anything is sealed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """gRPC channels to a node, for a researcher, a study owner or an operator. There is no way to open one without TLS.
 
-From a gRPC failure to the error a caller should see.
+A gRPC failure becomes the error that a caller should see.
 """
 
 from __future__ import annotations

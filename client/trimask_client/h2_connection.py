@@ -3,10 +3,8 @@
 Every wait, for the peer's name to connect, for room to write, for an answer, ends at the call's deadline. The one
 exception is the name service, which Python cannot interrupt.
 
-gRPC on HTTP/2, the parts that are bytes and words: message framing, deadlines, status, percent-encoding.
-
-After the protocol description "gRPC over HTTP2" of the gRPC project: a message is a flag byte, four bytes of
-length and the body; the outcome is in the trailers (or in the headers alone, when there is no body).
+Framing, deadlines, status and percent-encoding are after the gRPC project's "gRPC over HTTP2": a message is a flag byte,
+four bytes of length and the body; the outcome is in the trailers (or in the headers alone, when there is no body).
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Small records, encrypted (`trimask_core.crypto.records`), each written whole or not at all.
+"""The records of a device's queue on disk: small, encrypted (`trimask_core.crypto.records`), each whole or not there at all.
 
-A record is written under a temporary name, synced, renamed, and the rename synced: whenever the power
-fails, the old record or the new one is there.
-
-The records of a device's queue on disk, and what a crash may leave of them.
-
-One folder a kind (docs/device.md). `recover` finishes what a crash cut off, so that the rules of `trimask_client.queue` hold
-from the first call on.
-
-The few disk operations a queue uses, each of which a crash may interrupt; tests substitute their own disk.
+A record is written under a temporary name, synced, renamed, and the rename synced: whenever the power fails, the old record
+or the new one is there. One folder a kind (docs/device.md). `recover` finishes what a crash cut off, so that the rules of
+`trimask_client.queue` hold from the first call on. The few disk operations are a `Disk`'s; a crash may interrupt each, and
+tests substitute their own.
 """
 
 from __future__ import annotations

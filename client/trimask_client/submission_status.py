@@ -1,10 +1,8 @@
-"""The state of a submission after its receipt: right providers check rows later, and tell anybody who has the receipt.
+"""What a participant may ask after the receipt: the state of a submission, and what the study's private answers have cost.
 
-A provider is sent only the hash in its own receipt: no withdrawal key, and nothing it did not have.
-
-What a study's private answers have cost so far, for a participant to see.
-
-The collector tells anybody. A device asks it the way it submits: over TLS, by the addresses in the signed study.
+Right providers check rows later, and tell anybody who has the receipt: each is sent only the hash in its own receipt, no
+withdrawal key, and nothing it did not have. Of the cost the collector tells anybody; a device asks it the way it submits:
+over TLS, by the addresses in the signed study.
 """
 
 from __future__ import annotations

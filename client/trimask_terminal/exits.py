@@ -1,7 +1,6 @@
 """Exit statuses of the programs, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
 
 A script decides by them whether to correct its arguments, wait and retry, ask somebody, or go on.
-
 Ctrl-C, SIGTERM and a closed terminal end a command the same way: it cleans up once, whatever signal comes then.
 """
 

@@ -1,8 +1,7 @@
-"""Run a command of one of the programs: signals, errors, exit status, and failures as JSON.
+"""Run a command of one of the programs: parsing, signals, errors, exit status, and what it did as JSON.
 
-What a command did, as JSON, for commands whose answer is words: what they made, and the lines they printed.
-
-Parsers of the programs: a usage error is raised, not printed, and a misspelt word is answered with the nearest one.
+A usage error is raised, not printed, and a misspelt word is answered with the nearest one. Of a command whose answer is
+words, the JSON says what it made, and the lines it printed.
 """
 
 from __future__ import annotations

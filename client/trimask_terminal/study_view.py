@@ -1,8 +1,7 @@
-"""A study in words: what is asked, what is promised, and what each party would be agreeing to.
+"""A study in words: what is asked, what is promised, what each party would be agreeing to, and who would have to collude.
 
-Asking a person whether to approve a study: the same words from a file and at a node.
-
-The collusion report as a table: who would have to collude, what they would get, and how.
+A person is asked whether to approve it in the same words, from a file and at a node. The collusion report is a table: who,
+what they would get, and how.
 """
 
 from __future__ import annotations

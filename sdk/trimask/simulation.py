@@ -1,13 +1,12 @@
 """Trying an analysis before there is a study: what a release would publish of people one has, without any node.
 
-The arithmetic is that of the suites: answers are encoded, clipped, rounded to the grid and given their discrete noise by the
-device's own code (rows), or encoded to whole numbers, totalled, and given every provider's rounded Gaussian on the totals'
-own grid (moments). What is left out cancels: masks are orthogonal and shares add up. The people must be some whose rows may
-be seen, such as a public file's or a pilot's: nothing here protects them, and nothing here is a release.
+The arithmetic is that of the suites: answers are encoded, clipped, rounded to the grid and given their discrete noise by
+the device's own code (rows), or encoded to whole numbers, totalled, and given every provider's rounded Gaussian on the
+totals' own grid (moments). What is left out cancels: masks are orthogonal and shares add up. The people must be some
+whose rows may be seen, such as a public file's or a pilot's: nothing here protects them, and nothing here is a release.
 
-The study that a definition makes, with as many parties as may be expected: to be weighed or tried, never run.
-
-A release to try things on: simulated people of a made-up study of blood pressure, collected by nobody.
+A definition's study has as many parties as may be expected, to be weighed or tried, never run. The release to try things on
+is of simulated people of a made-up study of blood pressure, collected by nobody.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Invitations in the forms people receive: links, a table for a mail merge, QR codes, a sheet to print and cut.
+"""Invitations in the forms people receive (links, a table for a mail merge, QR codes, a sheet to cut), and which were used.
 
-Which invitations were used: asked of every right provider directly, compared on the owner's machine.
-
-The owner's files say who was invited; the providers know which public keys came with a submission. Neither learns what
-the other knows.
+That is asked of every right provider directly, and compared on the owner's machine. The owner's files say who was
+invited; the providers know which public keys came with a submission. Neither learns what the other knows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls to a study's collector: open and close by its owner, status by anybody.
+"""What an owner's commands share: calls to the study's collector, and approvals.
 
-A party's approval of a study, with the keys in its folder.
+Open and close are the owner's, status is anybody's. A party approves a study with the keys in its folder.
 """
 
 from __future__ import annotations

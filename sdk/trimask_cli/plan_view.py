@@ -1,7 +1,4 @@
-"""Plans as tables: the suites side by side, and the rows suite in full.
-
-A plan as a picture: noise and standard error against the release size.
-"""
+"""Plans as tables and as a picture: the suites side by side, the rows suite in full, noise and error by the release size."""
 
 from __future__ import annotations
 

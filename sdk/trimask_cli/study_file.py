@@ -1,10 +1,7 @@
-"""Study files: the definition that comes with the package, parties' cards, and signed studies on disk.
+"""Study files: the definition that comes with the package, parties' cards, signed studies on disk, drafts as TOML.
 
-The blood-pressure study for the moments suite: the bundled definition with its differences.
-
-The model that is fitted by default.
-
-Values as TOML text, for definitions that the program drafts.
+The blood-pressure study for the moments suite is the bundled definition with its differences; there is one model that is
+fitted by default.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def test_repro_a_restored_store_is_no_log_cut_short(store: Store, caplog: pytest
     store.tamper(
         "DELETE FROM audit WHERE sequence > 2",
         "UPDATE audit_head SET sequence = 2, hash = (SELECT hash FROM audit WHERE sequence = 2)",
-        "UPDATE store_facts SET value = randomblob(16) WHERE name = 'generation'",  # as `store.sqlite_keeper` does
+        "UPDATE store_facts SET value = randomblob(16) WHERE name = 'generation'",  # as `store.backup` does
     )
     last = store.entries()[-1]
     assert (last.sequence, last.kind) == (3, "store_restored")

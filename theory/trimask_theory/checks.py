@@ -1,6 +1,6 @@
-"""Range checks shared by the theory: each failure names the parameter and what it may be.
+"""Range checks shared by the theory (each failure names the parameter and what it may be), and the result of `calibrate`.
 
-The result of every `calibrate`: the noise to use and the guarantee it gives.
+That is the noise to use and the guarantee it gives.
 """
 
 from __future__ import annotations

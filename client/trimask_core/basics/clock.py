@@ -1,9 +1,7 @@
-"""The clock, passed in as a parameter so that tests can control time.
+"""The clock, passed in as a parameter so that tests can control time, and how long to wait before a retry.
 
-Exponential back-off with jitter: how long to wait before a retry.
-
-Nothing here sleeps. The jitter keeps those that failed together (devices at a repaired provider, workers at a restarted
-database) from coming back together.
+Nothing here sleeps. Waits grow exponentially, and their jitter keeps those that failed together (devices at a repaired
+provider, workers at a restarted database) from coming back together.
 """
 
 from __future__ import annotations

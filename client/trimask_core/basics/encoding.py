@@ -1,12 +1,10 @@
-"""Bytes and objects as text: base64 in JSON, and the canonical form of JSON that is hashed.
+"""Bytes and objects as text, written one way and read strictly: base64, canonical JSON, and characters that mislead.
 
-JSON from others: no NaN, no infinity, and no number that turns into one.
-
-Letters that change what is read: control characters, and those that reorder a line.
+The canonical form of JSON is what is hashed. JSON from others has no NaN, no infinity, and no number that turns into one.
 
 Whoever writes a study writes what operators read before they approve it and people before they answer. A terminal obeys an
 escape sequence in a title: it can erase the line that says what is not promised, and write another. So a study's texts have
-none of them, and what other nodes say is shown without.
+no control characters and none that reorder a line, and what other nodes say is shown without.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A random nonce a record (a device writes thousands in its life, not the 2^32 at which two might collide), and the record's
 name authenticated with it, so that no record can be passed off as another.
 
-A key from something short that a person remembers: scrypt (RFC 7914), whose guesses cost memory as well as time.
+A key may come from something short that a person remembers: by scrypt (RFC 7914), whose guesses cost memory as well as
+time.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """HPKE (RFC 9180): a component sealed to one right provider, for one study and one submission.
 
 DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode: all of it is in every browser. The study id, the
-provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. Where the library has
-no HPKE of its own (Android's packages are older), `trimask_core.crypto.sealing` does the same from its primitives.
+provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. A sealed message is
+the encapsulated key followed by the ciphertext. What a right provider must find when it opens its part has one form,
+whatever the suite.
 
-HPKE in base mode from X25519, HKDF-SHA256 and AES-128-GCM, for a `cryptography` without its own.
-
-RFC 9180 with KEM 0x0020, KDF 0x0001, AEAD 0x0001, one message a key (sequence number 0, so the nonce is the base
-nonce). A sealed message is the encapsulated key followed by the ciphertext, as in the library's one-shot interface.
-Checked on Appendix A.1.1 and, both ways, against the native implementation.
-
-What a right provider must find when it opens its sealed part of a submission, whatever the suite.
+Where `cryptography` has no HPKE of its own (Android's packages are older), the same is done from its primitives: KEM
+0x0020, KDF 0x0001, AEAD 0x0001, one message a key (sequence number 0, so the nonce is the base nonce). Checked on Appendix
+A.1.1 and, both ways, against the native implementation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a study promises and who could see what, as data that an app and a page show alike. Words: `truth_words`.
+"""What a study promises and who could see what, as data that an app and a page show alike. Words: `sentences`.
 
 Strength is stated as an attacker's best guess. Under (epsilon, delta)-differential privacy, one who knows all but which
 of two answers a person gave, and holds both for equally likely, guesses right with probability at most

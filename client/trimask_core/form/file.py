@@ -1,8 +1,6 @@
-"""A form as JSON in a study and as [form] in a definition, read strictly.
+"""A form as JSON in a study and as [form] in a definition: read strictly, by type, and fitted to the schema.
 
-Reads settings from a table by type; every error names the whole path.
-
-How a form must fit the schema: every attribute filled by one question, and nothing else.
+Every error names the whole path. Every attribute of the schema is filled by one question, and nothing else is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A study's own form: what people are shown and asked, in every language, as a part of what is signed.
 
 The form decides how questions become the schema's attributes, so nothing is left to an app: two apps that show the
-same form send the same rows. Answers to eligibility questions never leave the device. There are no repeats.
-
-A question as one person sees it: in a language; and what is shown together on a page.
-
-Checks that a condition fits the questions it compares.
+same form send the same rows. Answers to eligibility questions never leave the device. There are no repeats. A condition
+has to fit the questions it compares. `Asked` is a question as one person sees it, in a language; `AskedPage` what is
+shown together.
 """
 
 from __future__ import annotations
@@ -342,7 +340,7 @@ class Form:
         return cls((language,), questions)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form, which `form_file.read_form` reads: settings at their defaults are left out."""
+        """A JSON-ready form, which `trimask_core.form.file.read_form` reads: settings at their defaults are left out."""
         data: dict[str, Any] = {"languages": list(self.languages)}
         for name, texts in (("title", self.title), ("purpose", self.purpose), ("intro", self.intro)):
             if texts is not None:

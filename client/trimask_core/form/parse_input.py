@@ -1,14 +1,10 @@
-"""What a person typed, read as a number, a date or a time of day. Pure: text and language in, value or reason out.
+"""What a person typed, read as a number, a date or a time of day, and how these are written in a language.
 
+Pure tables and functions, so that the app and the page read and show the same: text and language in, value or reason out.
 Both decimal marks are read in every language, digits of other scripts are read, and nothing is guessed: "1.000" is
-1 to some and 1000 to others, so neither is taken. A reason is a sentence of `form_words` and the values in it.
-
-How numbers, dates and times of day are written in a language.
-
-A pure table, so that the app and the page show a person the same. Months have names in the languages of
-`form_words`; elsewhere a date is written year-month-day.
-
-How a date or a time of day becomes the number of an attribute.
+1 to some and 1000 to others, so neither is taken. A reason is a sentence of `texts` and the values in it. Months have
+names in the languages of `texts`; elsewhere a date is written year-month-day. `count_date` and `count_time` make the
+number of an attribute of a date or a time.
 """
 
 from __future__ import annotations
@@ -100,7 +96,7 @@ _WORD = re.compile(r"[^0-9\s.,/\-]+")
 
 
 class Unread(ValueError):
-    """Typed text that is not accepted: `reason` is a key of `form_words`, `values` fill its sentence."""
+    """Typed text that is not accepted: `reason` is a key of `texts.SENTENCES`, `values` fill its sentence."""
 
     def __init__(self, reason: str, **values: str) -> None:
         super().__init__(reason)

@@ -10,15 +10,9 @@
     heading                   takes no answer: a title and a note between questions
 
 A question that may go unanswered declares what stands for "missing"; a row has no empty cells. Which answers a question
-takes is in `answering`, which settings it may have in `question_checks`.
-
-The settings of one question, its choices and rows: plain data.
-
-Checks which settings a question of each kind may have; an error names the setting.
-
-Which answers a question takes: an answer as a value, or what is wrong with it in the person's language.
-
-Texts are read as a person typed them (`typed`); numbers, true and false and lists are taken as they are.
+takes is in `check_answer` (a value, or what is wrong in the person's language), which settings it may have in
+`check_question` (an error names the setting). Texts are read as a person typed them (`parse_input`); numbers, true and
+false and lists are taken as they are.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Texts in several languages.
+"""Texts in several languages, and the form's built-in ones: yes and no, and what is wrong with an answer.
 
 A text may be in any script. Characters that reorder what is read are refused: they can make a consent read as what it
-does not say. Which ways of taking part can show a language is said by `showing`.
-
-The form's built-in texts: yes and no, and what is wrong with an answer.
-
-English where a language has none; a question's own `message` takes precedence.
+does not say. Which ways of taking part can show a language is said by `font_coverage`. Built-in texts are English where a
+language has none; a question's own `message` takes precedence.
 """
 
 from __future__ import annotations

@@ -14,12 +14,11 @@ most 2/(P-1) if its products are wrong, 2m/(P-2m-1) if a bit is not one, 1/P if 
 
 What a provider computes is a share of these values. Only the other right providers may see it, because s is linear in u.
 
-The secret challenge a report is checked under: one for every first byte of a submission id, for ever.
-
-The key is made of one contribution of 32 secret bytes from each right provider, and their hashes are part of what the
-providers approve and devices seal to; so a study has one key, and a report one challenge. A second challenge on a
-report would give two equations for one rho, and leave one possible row. A device must not know a challenge either: the
-check is sound in 61 bits because nobody can try forgeries against it alone.
+A report is checked under one secret challenge, one for every first byte of a submission id, for ever. The key is made of
+one contribution of 32 secret bytes from each right provider, and their hashes are part of what the providers approve and
+devices seal to; so a study has one key, and a report one challenge. A second challenge on a report would give two
+equations for one rho, and leave one possible row. A device must not know a challenge either: the check is sound in 61
+bits because nobody can try forgeries against it alone.
 """
 
 from __future__ import annotations

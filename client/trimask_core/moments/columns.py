@@ -7,7 +7,7 @@ product   z_a z_b (a square: a = b)                  w_a w_b                    
 interval  1 if the number is in it, else 0           1                                one (and those of `Comparison`)
 log       2 answer - 1000, thousandths of its range  1000                             of the answer
 clipped   1 if the row was shrunk, else 0            4                                one
-root      s, by which the others are multiplied      S                                `trimask_core.moments.columns`
+root      s, by which the others are multiplied      S                                see below
 
 The offset is `steps` (the middle of the range) or round(2 (centre - minimum) / step). An integer attribute has steps of
 1, a continuous one of `step` (a thousandth of its range unless given), a binary one has the answers 0 and 1. Halves
@@ -18,19 +18,17 @@ the reference, which has a bit and no column. A product with a choice has a colu
 that is not enough to find the reference's from (a product of a product; the product of a reference level alone) the
 reference has a column like the others.
 
-From z back to the schema's own columns: each of them is a constant plus a linear combination of the z's.
+Back from z: each of the schema's own columns is a constant plus a linear combination of the z's. With M the matrix of
+constants (for x_0 = 1) and coefficients, natural moments are M G M^T of the moments G of (1, z). The reference level of a
+choice is 1 minus the other levels. A product of two such forms is one again, because (a + b z_1)(c + d z_2) = ac + ad z_2
++ bc z_1 + bd z_1 z_2 and the product z_1 z_2 has a column wherever it is needed.
 
-With M the matrix of constants (for x_0 = 1) and coefficients, natural moments are M G M^T of the moments G of (1, z).
-The reference level of a choice is 1 minus the other levels. A product of two such forms is one again, because
-(a + b z_1)(c + d z_2) = ac + ad z_2 + bc z_1 + bd z_1 z_2 and the product z_1 z_2 has a column wherever it is needed.
-
-Weights in the moments suite: the columns that prove that every column of a report was multiplied by one root s.
-
-Beside the columns z_1..z_q a report of a weighted study has s and s z_1..s z_q. s is linear in bits: for a table of
-weights it is the sum of s_k beta_k over the choice's own bits beta_k, of which one is 1, so it is the root the study
-gives that level; for a weight that is answered, bits of its own reach s_min..S and no other number. s z_j is the product
-T of two columns, and products of those are s^2 z_j z_l: the check of products proves both. What is published is the sum
-of s^2 and its products (docs/theory/verified-moments.md#weights).
+Weights: further columns prove that every column of a report was multiplied by one root s. Beside the columns z_1..z_q a
+report of a weighted study has s and s z_1..s z_q. s is linear in bits: for a table of weights it is the sum of s_k beta_k
+over the choice's own bits beta_k, of which one is 1, so it is the root the study gives that level; for a weight that is
+answered, bits of its own reach s_min..S and no other number. s z_j is the product T of two columns, and products of those
+are s^2 z_j z_l: the check of products proves both. What is published is the sum of s^2 and its products
+(docs/theory/verified-moments.md#weights).
 """
 
 from __future__ import annotations

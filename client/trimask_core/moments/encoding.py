@@ -1,13 +1,12 @@
 """From a person's answers to the bits and whole numbers z of a report (`layout` says where each of them stands).
 
-The ball: rows shrunk to |x| <= R on the device, and the whole numbers by which the proof holds them to it.
-
-Noise goes with R^2, and a box of bounded columns has far larger corners than people's rows
-(docs/theory/verified-moments.md#ball-accuracy). In whole numbers,
-with c_j = ceil(2^t / w_j^2) and C = floor(2^t (R^2 - 1)), a row is inside when sum_j c_j z_j^2 <= C; then
-sum_j x_j^2 <= C / 2^t <= R^2 - 1, whatever was rounded. t = bit_length(max w_j^2) + 6, so 2^t / w_j^2 > 2^6 and rounding
-it up makes no c_j larger by more than the 2^-6th part: the ball people get is at most that much smaller than R's.
-The bits of what is left, C - sum_j c_j z_j^2, are shared too, so that the providers can check the sum in shares.
+With a ball, rows are shrunk to |x| <= R on the device, and whole numbers hold them to it in the proof. Noise goes with
+R^2, and a box of bounded columns has far larger corners than people's rows
+(docs/theory/verified-moments.md#ball-accuracy). In whole numbers, with c_j = ceil(2^t / w_j^2) and C = floor(2^t (R^2 -
+1)), a row is inside when sum_j c_j z_j^2 <= C; then sum_j x_j^2 <= C / 2^t <= R^2 - 1, whatever was rounded. t =
+bit_length(max w_j^2) + 6, so 2^t / w_j^2 > 2^6 and rounding it up makes no c_j larger by more than the 2^-6th part: the
+ball people get is at most that much smaller than R's. The bits of what is left, C - sum_j c_j z_j^2, are shared too, so
+that the providers can check the sum in shares.
 """
 
 from __future__ import annotations

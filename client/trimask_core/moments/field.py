@@ -3,9 +3,8 @@
 An element is 8 bytes, little-endian, below P. Uniform elements come from 64-bit little-endian words: the low 61 bits are
 kept, and P itself, which is zero a second time, is rejected.
 
-Polynomials by their values at 0, 1, 2, ...: the nodes are consecutive, so the difference of any two is a small number.
-
-The Lagrange polynomial of node k among 0..d is L_k(x) = w_k prod_(i != k) (x - i), w_k = (-1)^(d-k) / (k! (d-k)!).
+Polynomials are given by their values at 0, 1, 2, ..., so that the difference of any two nodes is a small number. The
+Lagrange polynomial of node k among 0..d is L_k(x) = w_k prod_(i != k) (x - i), w_k = (-1)^(d-k) / (k! (d-k)!).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which elements a report has, in one fixed order that devices and providers agree on.
 
-m bits and q columns (in a weighted study 2q + 1: `weighted`) make 2m + q(q+1)/2 + q + 4 elements of the field:
+m bits and q columns (in a weighted study 2q + 1: `columns`) make 2m + q(q+1)/2 + q + 4 elements of the field:
 
-    b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first); logarithms, bins
-                        and thresholds in theirs (every interval, then `above` and `below`); `clipped`; the root of an
+    b_1..b_m            bits: attributes in the schema's order (a choice: every level, the reference first); logarithms,
+                        bins and thresholds in theirs (every interval, then `above` and `below`); `clipped`; the root of an
                         answered weight; what is left of the ball
     T_jl, j <= l        products z_j z_l, upper triangle row by row
     rho                 uniform; hides s in the check

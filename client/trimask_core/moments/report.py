@@ -1,16 +1,12 @@
-"""A device's report: bits, products and the proof that they belong together (docs/theory/verified-moments.md#report).
+"""A device's report: bits, products and the proof that they belong together, in additive shares.
 
-Order of the elements: `layout`.
+docs/theory/verified-moments.md#report; the order of the elements is in `layout`. rho and f(0) are fresh and uniform for
+every report: the two numbers the check opens, s and phi, are uniform because of them and nothing else. A report must
+therefore never be checked under two challenges, nor rho or f(0) be used twice.
 
-rho and f(0) are fresh and uniform for every report: the two numbers the check opens, s and phi, are uniform because of
-them and nothing else. A report must therefore never be checked under two challenges, nor rho or f(0) be used twice.
-
-A report in additive shares: a 32-byte seed for R_1..R_(K1-1), and for R_K1 the vector that makes up the difference.
-
-Any K1 - 1 shares are uniform and independent of the report. A payload, as it is sealed, is one byte for its kind and
-the seed or the vector, 8 bytes an element.
-
-The payloads of the moments suite: a seed for right providers 1..K1-1, the last share itself for the last.
+R_1..R_(K1-1) get a 32-byte seed each, R_K1 the vector that makes up the difference: any K1 - 1 shares are uniform and
+independent of the report. A payload, as it is sealed, is one byte for its kind and the seed or the vector, 8 bytes an
+element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The noise of each right provider on each total, in whole numbers.
+"""The totals of a release: each right provider's noise on them, in whole numbers, and what providers sign about them.
 
 In the coordinates of the Frobenius norm the noise is isotropic: deviation sigma on the diagonal of the scaled moments and
 sigma/sqrt(2) off it, where first moments are the row of x_0 = 1. A total of whole numbers z_j z_l is w_j w_l times the
@@ -8,8 +8,6 @@ A total is published on the grid of 2^-shift of a step, so that a deviation roun
 of what was asked for where a step is coarse (levels of a choice have w = 1): shares of the total are multiplied by
 2^shift, a rounded Gaussian of whole deviation is added, and the reader of the sum divides. A study without noise has no
 shift.
-
-What providers sign about the totals they deliver, and how deliveries become noisy totals: for nodes and researchers.
 
 Every delivery is published with its salt, its hash and the provider's signature over that hash, what was asked and which
 reports it is of. So anybody with the study can check that the published totals are the sum of what each right provider

@@ -2,7 +2,7 @@
 
 Components 1..K1-1 are independent Gaussians and the last is the row minus their sum, as `shares` makes them.
 
-Statement: a coalition is listed if and only if the rules of `_collusion_closure` lead from what its members
+Statement: a coalition is listed if and only if the rules of `collusion_closure` lead from what its members
 hold in one block to the rows, and no smaller part of it does. Assumptions: blocks of n <= p rows; parties
 follow the protocol and pool what they saw; masks and rows are erased with the block, so nobody colludes
 about it later; any number of devices join in, and everybody knows B_0. That a listed coalition
@@ -15,9 +15,8 @@ guarantee's matter, also towards a collector joined by many of a block's partici
 One weaker attack is listed separately. A coalition with all components but one, and that one under its right mask,
 can align it from the right. That is n (n + 1) / 2 equations for n p unknowns, and shows each answer under
 noise of about tau sqrt(2 p / n), which the noise columns put there (2.8 tau at p = 4 n). Such coalitions are
-listed as `through_noise`: not a break, not nothing either.
-
-The steps of a chain of inferences in words, with the papers' letters.
+listed as `through_noise`: not a break, not nothing either. Each chain of inferences is told in words, with the papers'
+letters.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ W_j X^k B_k under its right mask. The rules, each of which `trimask_theory.paper
     move       what is at j     from the same at i and W_j W_i^-1.
     remainder  the last W_j X^k from W_j X and all the others: the reason why blinded deliveries hide nothing
                                 from the collector together with all unmasking nodes but one.
-    add        W_j X            from all the W_j X^k. correlate  X                from W_j X, if a clear
-    component at stage 0 and another at stage j are on record
+    add        W_j X            from all the W_j X^k.
+    correlate  X                from W_j X, if a clear component at stage 0 and another at stage j are on record
                                 and one of all these is the last, K1. That one is minus the sum of the others,
                                 hence correlated with each, so W_j can be estimated (Procrustes again) well
                                 enough to undo it on W_j X. The other K1 - 1 are independent Gaussians, and
@@ -26,11 +26,10 @@ Two things a coalition also sees add nothing. A Gram matrix W_j X^k X^k^T W_j^T,
 fixes a left mask only for somebody who has the component, and who therefore solves already. And B_k worked
 out from a component and its masked form unmasks only stages that were reached on the way.
 
-The best choice of unmasking nodes, by branch and bound over all of them.
-
-Assignments are ordered by how many coalitions of one party break them, then of two, then of three. Giving a
-further component an unmasking node only adds to what parties know, so a partial assignment's counts are lower
-bounds, and a branch already worse than the best found is left.
+The best choice of unmasking nodes is found by branch and bound over all of them. Assignments are ordered by how many
+coalitions of one party break them, then of two, then of three. Giving a further component an unmasking node only adds to
+what parties know, so a partial assignment's counts are lower bounds, and a branch already worse than the best found is
+left.
 
 Three symmetries make it small. The last component apart, what a coalition reaches depends on how many
 components it has at the start only, at the end only, and at both, not on which. Left providers between the

@@ -1,6 +1,6 @@
 """From answers to the components of a row.
 
-Order matters (docs/architecture.md, "The path of a row", step 2): encode, clip if the study asks for it, multiply by the
+Order matters (docs/architecture.md, the path of `rows`, step 1): encode, clip if the study asks for it, multiply by the
 root of the weight if it has one, round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then
 round and split. What follows the noise is post-processing of integers, so floating point after that step cannot weaken
 the guarantee of a row; that of a release rests on docs/theory/calibration.md#discrete-noise and #second-rounding as well.

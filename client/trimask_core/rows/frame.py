@@ -2,8 +2,8 @@
 
 F = E_k^T D H_k ... H_1 for the reflections H_i = I - v_i v_i^T / h_i with h_i = |v_i|^2 / 2: O(k p) a row, and no matrix.
 Sums are added up from left to right: whether the builtin `sum` compensates its rounding depends on the version of Python.
-
-Standard normals from random words: the operations of `trimask_core.rows.rotation` in their order, so the same bits.
+Standard normals from random words are those of `trimask_core.rows.rotation`: its operations in their order, so the same
+bits.
 """
 
 from __future__ import annotations

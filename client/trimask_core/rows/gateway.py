@@ -1,9 +1,8 @@
 """Submissions for many people at a time, with numpy: for a gateway, which holds their answers anyway.
 
-Simulated devices are such a gateway. A person's own device has `trimask_core.submit.submission.build_submission`,
-and the same
-randomness gives the same payloads and ids here, to the bit: the answers and their noise come from the device's own code,
-and the rest applies the same operations to every row in the same order.
+Simulated devices are such a gateway. A person's own device has `trimask_core.submit.submission.build_submission`, and the
+same randomness gives the same payloads and ids here, to the bit: the answers and their noise come from the device's own
+code, and the rest applies the same operations to every row in the same order.
 """
 
 from __future__ import annotations

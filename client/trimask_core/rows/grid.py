@@ -1,15 +1,13 @@
-"""The integer grid on which rows and components live.
+"""The integer grid on which rows and components live, and how near noise on it comes to Gaussian noise.
 
 A value is stood for by a whole number of steps of 2^exponent. Components have scale s, and float64 counts exactly
 to 2^53, so the step is chosen to leave the widest component twelve standard deviations below 2^52
 (docs/theory/collection.md#grid): exponent = ceil(log2(12 s sqrt(K1 - 1) 2^-52)). The last component is a row minus the
 sum of K1 - 1 Gaussians, hence the square root.
 
-How near discrete Gaussian noise comes to Gaussian noise, and the noise of publishing that brings it there.
-
-Devices add a discrete Gaussian, on multiples of the grid step h. What a mask adds to its privacy is proved for noise that
-no rotation changes, so each party that passes masked rows on (unmasking nodes to the collector, the collector to the public)
-adds N(0, (2h)^2): A (X + C) + G has the law of A (X + C + G).
+The noise of publishing. Devices add a discrete Gaussian, on multiples of the grid step h. What a mask adds to its privacy
+is proved for noise that no rotation changes, so each party that passes masked rows on (unmasking nodes to the collector,
+the collector to the public) adds N(0, (2h)^2): A (X + C) + G has the law of A (X + C + G).
 
 Statement. For s = sigma/h >= 2 let q = exp(-2 pi^2 v), v = 4 s^2/(s^2 + 4), and eta = 8 q. A discrete Gaussian plus
 N(0, 4h^2) has a density within e^(+-eta) of N(0, sigma^2 + 4h^2); and a discrete Gaussian is, within e^(+-eta) too, what a

@@ -6,13 +6,12 @@ Mezzadri's). Drawing the Gaussians directly replaces a QR factorisation; product
 panel at a time as I - V T V^T (compact WY), which is matrix multiplication throughout and costs what one product
 with the explicit matrix would.
 
-Standard normals from random words, the same to the last bit on every machine.
-
-A right provider expands a component from a seed that a phone expanded before it, and the two must agree exactly.
-The C library's log and cos differ between machines in the last bit, so they are not used: Box-Muller is evaluated
-with additions, multiplications, divisions, square roots and frexp alone, which IEEE 754 defines to the bit and
-NumPy never fuses. The radius has 64 bits of uniform (|z| up to 9.4; the mass beyond is 5e-21), the angle 64 more,
-so that the values r cos(a) leave no gaps a rounding to 2^-28 would show.
+Standard normals from random words are the same to the last bit on every machine. A right provider expands a component
+from a seed that a phone expanded before it, and the two must agree exactly. The C library's log and cos differ between
+machines in the last bit, so they are not used: Box-Muller is evaluated with additions, multiplications, divisions, square
+roots and frexp alone, which IEEE 754 defines to the bit and NumPy never fuses. The radius has 64 bits of uniform (|z| up
+to 9.4; the mass beyond is 5e-21), the angle 64 more, so that the values r cos(a) leave no gaps a rounding to 2^-28 would
+show.
 """
 
 from __future__ import annotations

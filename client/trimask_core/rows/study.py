@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _LEAST_SIGMA_STEPS = 8
-"""From here on discrete noise and the noise of publishing are Gaussian to 30 digits (`discrete`)."""
+"""From here on discrete noise and the noise of publishing are Gaussian to 30 digits (`grid`)."""
 
 
 def _commitment(mask_seed: bytes) -> bytes:

@@ -1,13 +1,11 @@
 """The study: everything the parties agree on before the first answer, frozen, and named by its own hash.
 
-Its id is the SHA-256 of its canonical JSON. What is agreed is in `study_settings`, and a study that breaks a rule of
-`study_rules` cannot be made. What the way of collecting (the suite) adds has its own module (`trimask_core.rows.study`,
-`trimask_core.moments.study`).
+Its id is the SHA-256 of its canonical JSON. What is agreed is in `settings`; what the way of collecting (the suite) adds
+has its own module (`trimask_core.rows.study`, `trimask_core.moments.study`).
 
-The rules a study has to keep: one that contradicts itself, or cannot give the protection it claims, is refused.
-
-They are checked whenever a study is made or read, so a device does not have to trust the party that made it. They need no
-statistics library. A study that keeps the rules may still promise little: `study_weaknesses`.
+A study that contradicts itself, or cannot give the protection it claims, is refused. The rules are checked whenever a study
+is made or read, so a device does not have to trust the party that made it, and need no statistics library. A study that
+keeps them may still promise little: `weaknesses`.
 """
 
 from __future__ import annotations

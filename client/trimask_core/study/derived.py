@@ -14,9 +14,8 @@ A factor of a product is an attribute, a level (`region_north`), or derived befo
 a product. Of the columns of bins, and of a product with a choice, a person has one that is not 0: whatever their number,
 they add 1 to the largest squared norm of a row.
 
-The natural logarithm, the same to the last bit on every machine and in every language.
-
-A logarithm of an answer enters a row, and a browser must make the row that a phone would. The C library's log differs
+The natural logarithm is the same to the last bit on every machine and in every language, because it enters a row, and a
+browser must make the row that a phone would. The C library's log differs
 between machines in the last bit, so it is not used there: log(2^e m) = e log 2 + 2 atanh f, f = (m - 1)/(m + 1), by
 additions, multiplications, divisions and frexp alone, which IEEE 754 defines. Within four units in the last place.
 """

@@ -1,9 +1,4 @@
-"""What a release promises, to whom, and how far the promise is proved.
-
-A guarantee together with the party it protects against, in words.
-
-The guarantee a study's noise gives, and the budget of its private answers.
-"""
+"""What a release promises, to whom, and how far the promise is proved; what a study's noise gives, and its budget."""
 
 from __future__ import annotations
 

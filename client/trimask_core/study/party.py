@@ -1,17 +1,12 @@
-"""The institutions of a study: their addresses and public keys.
+"""The institutions of a study: addresses, public keys, a node's public card (node.json) and secrets of 32 bytes.
 
-A node's public keys as thirty digits that two people can read to each other over the telephone.
+A node's public keys are also thirty digits that two people can read to each other over the telephone. Whoever could make
+another card with the same digits would have to try about 2^99 keys. They stand for the identity, the sealing key (of a
+right provider) and the TLS name, so they change when the sealing key does, and in no other way.
 
-Whoever could make another card with the same digits would have to try about 2^99 keys. They stand for the identity, the
-sealing key (of a right provider) and the TLS name, so they change when the sealing key does, and in no other way.
-
-Small files of every party: a node's public card (node.json), and secrets of 32 bytes.
-
-Taking part from a browser: which hosts may show a study's page, the hash of the page's files, and origins.
-
-A page is code that its host delivers again at every visit, so the owner of a host could change it for one visitor and read
-that visitor's answers (docs/web.md). The signed study therefore names the hosts by exact origin, and nodes answer pages of
-no other; and it names the hash of the files, so that anybody can fetch them and compare.
+A study's page is code that its host delivers again at every visit, so the owner of a host could change it for one visitor
+and read that visitor's answers (docs/web.md). The signed study therefore names the hosts by exact origin, and nodes answer
+pages of no other; and it names the hash of the files, so that anybody can fetch them and compare.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Why a study's submissions wait: the sentences shown on the status page, the owner's console and the terminal.
+"""How far a study's submissions have come: why they wait, and what closing would do to them.
 
-What closing a study does to the submissions it has: publish them, keep them to answer from, or erase them.
-
-The collector decides when it closes (`suites.rows.driver`, `suites.moments.work`); this says beforehand what it will decide,
-from the counts that everybody may ask for, so that an owner knows before closing what would be erased.
+Submissions wait for reasons that the status page, the owner's console and the terminal show in the same sentences.
+Closing publishes them, keeps them to answer from, or erases them. The collector decides when it closes (`block_work` of
+each suite); this says beforehand what it will decide, from the counts that everybody may ask for, so that an owner knows
+before closing what would be erased.
 """
 
 from __future__ import annotations

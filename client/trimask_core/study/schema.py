@@ -1,9 +1,8 @@
 """The attributes a study asks for, and how answers become a row of numbers in [-1, 1].
 
 Nothing nonlinear can be computed after masking, so squares, products, logarithms and intervals that an analysis will need
-are declared here and formed on the device (`trimask_core.study.derived`). A categorical attribute becomes one
-indicator a level
-(the whole group adds 1 to a row's squared norm); everything else is mapped from its declared bounds to [-1, 1].
+are declared here and formed on the device (`trimask_core.study.derived`). A categorical attribute becomes one indicator a
+level (the whole group adds 1 to a row's squared norm); everything else is mapped from its declared bounds to [-1, 1].
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
 """What in a study is weak: one list for its owner, for operators who approve it, and for devices.
 
-None of these makes a study impossible (`Study` refuses those): these are valid settings that promise little. A `refuse`
-weakness is one that nobody intends, and `trimask study new` makes such a study only with --allow-weak; a `name` weakness
-is somebody's choice, and is stated wherever the study is shown. Every line is computed from the study itself, without a
-statistics library, so that a phone finds the same as its owner.
-
-Checks of a study's texts for its owner before anybody signs: texts that cannot be shown, or are missing.
-
-Placeholders, texts that stand untranslated in another language, and characters that a way of taking part cannot show.
-Like `study_weaknesses`, a `refuse` finding stops `trimask study new` unless --allow-weak is given; a `name` finding is only
-reported.
+None of these makes a study impossible (`Study` refuses those): these are valid settings that promise little, and texts that
+cannot be shown or are missing (placeholders, texts that stand untranslated in another language, characters that a way of
+taking part cannot show). A `refuse` weakness is one that nobody intends, and `trimask study new` makes such a study only
+with --allow-weak; a `name` weakness is somebody's choice, and is stated wherever the study is shown. Every line is computed
+from the study itself, without a statistics library, so that a phone finds the same as its owner.
 """
 
 from __future__ import annotations

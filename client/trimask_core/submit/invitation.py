@@ -2,18 +2,17 @@
 
 An invitation is a secret of the person's: an Ed25519 key is derived from it, and who admits has signed the public half.
 The secret goes to nobody. A device shows the public half, signed, beside its own signature over the one submission it
-admits (`trimask_core.submit.invitation`), so that a provider that has seen it cannot use it for another.
+admits, so that a provider that has seen it cannot use it for another.
 
 An invitation names a study by its id, so a device that opens one knows the hash of what it must be shown. A study is
 open (its link carries the id alone; anybody may submit) or invited (right providers take a submission in only with an
 invitation, and bind each invitation to one submission id for ever).
 
-What an invited device shows to every right provider: proof of an invitation, valid for this one submission.
-
-It holds two signatures. The admitting party signed the public key of an invitation; that key signed study, submission id and
-the digests of the sealed parts for all right providers. Whoever sees it can only replay it: with a different id or sealed
-part, the second signature does not hold. The digests are SHA-256 of what is sealed and of the same length for all, so
-they say nothing of the answers.
+What an invited device shows to every right provider proves an invitation for this one submission, by two signatures. The
+admitting party signed the public key of an invitation; that key signed study, submission id and the digests of the sealed
+parts for all right providers. Whoever sees it can only replay it: with a different id or sealed part, the second
+signature does not hold. The digests are SHA-256 of what is sealed and of the same length for all, so they say nothing of
+the answers.
 """
 
 from __future__ import annotations

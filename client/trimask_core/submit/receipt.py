@@ -1,12 +1,9 @@
-"""Receipts: each right provider's signed statement that a component is on its disk.
+"""Receipts, and withdrawing by them: each right provider's signed statement that a component is on its disk, or erased.
 
-A receipt as a link: what a camera reads from one screen and opens on another device, in the app or on the survey page.
-
+A receipt can be a link, which a camera reads from one screen and opens on another device, in the app or on the survey page.
 Bytes rather than JSON, so that the code stays coarse enough for a camera; the survey page writes and reads the same
 (client/web/page/receipt_link.js). As with invitations everything secret is after the #, which browsers send to nobody:
 https://HOST/s/SHORT#receipt.CODE where the study has a page, else trimask://HOST:PORT/receipt/CODE, where the collector is.
-
-Withdrawing a submission: a key that only its device has, and each right provider's signed statement that it is erased.
 
 A submission's id is a hash of its withdrawal key. Whoever sees the id (every right provider and the collector do) cannot
 find the key, and who shows the key needs no other proof; it is kept in the receipt. A provider that was shown the key

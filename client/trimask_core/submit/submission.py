@@ -1,9 +1,7 @@
 """The device's part: from answers to K1 sealed payloads, frozen.
 
 What each right provider gets in its payload is for the study's suite; ids, withdrawal and sealing are the same for all.
-None of it needs numpy.
-
-How many bytes a device uploads for one submission: payload, without what TLS and HTTP/2 add.
+None of it needs numpy. `upload_bytes` counts the payload, without what TLS and HTTP/2 add.
 """
 
 from __future__ import annotations

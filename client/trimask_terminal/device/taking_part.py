@@ -1,8 +1,6 @@
-"""`trimask-client join|institutions|answer|send`: from an invitation to what is sent.
+"""`trimask-client join|institutions|answer|send|status|budget|receipt|withdraw`: from an invitation to what became of it.
 
-`trimask-client status|budget|receipt|withdraw`: the state of what was sent.
-
-The folder of a device that takes part from a shell, and what in it a person means by the first digits of an id.
+A device that takes part from a shell has a folder, in which the first digits of an id say what a person means.
 """
 
 from __future__ import annotations

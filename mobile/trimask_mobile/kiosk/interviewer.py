@@ -1,8 +1,7 @@
 """Interviewer mode: several respondents on one device, and a PIN between them and everything else.
 
-A session begins on the interviewer's page and ends on the page for the PIN, whatever happens in between (`modes`).
-
-The interviewer's page: invitations, the next respondent, and what sessions have left to send.
+A session begins on the interviewer's page (invitations, the next respondent, what is left to send) and ends on the
+page for the PIN, whatever happens in between (`model.navigation`).
 """
 
 from __future__ import annotations

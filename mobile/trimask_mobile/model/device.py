@@ -28,7 +28,7 @@ CallState = Literal["busy", "done", "failed"]
 Watch = Callable[[str, CallState], None]
 _CONSENTS, _APP = "consents", "app"
 _WHERE, _SETTINGS = "00", "01"
-_KEYS = ("device.key", "device.key.wrapped")  # a computer's, a phone's (`phone.wrapped_key`)
+_KEYS = ("device.key", "device.key.wrapped")  # a computer's, a phone's (`phone.keystore`)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """The way through the app: which screen is shown, and what each thing a person does leads to.
 
-The modes of a device that may go from hand to hand, and which pages each may show.
-
-`own`: the device is one person's. `locked`: the page for the PIN. `unlocked`: the interviewer's page. `session`: a
-respondent has the device, on a `Device` of their own (`respondents`). From a page that a mode may not show the way leads to
-its first one.
+A device that may go from hand to hand has modes, and each may show certain pages. `own`: the device is one person's.
+`locked`: the page for the PIN. `unlocked`: the interviewer's page. `session`: a respondent has the device, on a `Device`
+of their own (`respondents`). From a page that a mode may not show the way leads to its first one.
 """
 
 from __future__ import annotations

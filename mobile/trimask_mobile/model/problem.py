@@ -1,6 +1,6 @@
 """What a person is told when the way ends: what happened, what it means for them, and what they can do.
 
-When the app cannot begin: its folder is read-only, full or not there, or the device's key cannot be read.
+It may end before it begins: the app's folder is read-only, full or not there, or the device's key cannot be read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ On the screen's thread, and it never waits: what touches the disk or the network
 that depends on it changes when the result comes back. `changed` is called after every change. A job is given the device it
 is about, not the guide's: that one may be another person's when the job's turn comes (`interviewer`).
 
-Sending as a person sees it: mask, split, and an upload to each institution by name.
+Sending is shown as mask, split, and an upload to each institution by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A study as its page tells it: who asks, what for, where the answers go, what is promised, who would have to collude.
 
-What differs between suites on a study's page, one function a suite.
+What differs between suites is one function a suite.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Sending, what waits, receipts and withdrawal: the part of the guide that talks to institutions.
+"""The parts of the guide about what was sent (what waits, receipts, withdrawal), known institutions, and removing studies.
 
-Which institutions the app knows: the part of the guide behind its page in the settings.
-
-Removing a study, or all of them, from this phone: what is lost is said first, and receipts can be saved.
+Before a study, or all of them, is removed from this phone, what is lost is said, and receipts can be saved.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The app's own words, a JSON file a language. A study's words are in its form.
 
-The months' names in a list, in every language the app's font can write: words/months.json, which
+Months have names in every language the app's font can write: words/months.json, which
 `node scripts/month_names.mjs` writes from the Unicode CLDR. Where it has none a list shows numbers.
 """
 

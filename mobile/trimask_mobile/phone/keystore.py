@@ -1,9 +1,7 @@
 """Android's key store: an AES-256 key that is made in the phone's secure hardware where it has some, and never leaves it.
 
-The device's key, kept encrypted under a key that never leaves the phone's key store.
-
-`device.key.wrapped` takes the place of `device.key`. Whenever the power fails one of them is whole: the wrapped one is on
-disk, and was opened once, before the plain one goes.
+The device's key is kept encrypted under it: `device.key.wrapped` takes the place of `device.key`. Whenever the power
+fails one of them is whole: the wrapped one is on disk, and was opened once, before the plain one goes.
 """
 
 from __future__ import annotations

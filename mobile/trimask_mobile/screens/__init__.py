@@ -1,1 +1,1 @@
-"""One module and one kv file a screen."""
+"""The app's screens, a module and a kv file for each part of the way: join, answer, after, home, kiosk."""

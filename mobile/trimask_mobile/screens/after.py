@@ -1,8 +1,6 @@
-"""Mask, split, upload: three steps that can be watched, and what happens when one of them cannot be finished.
+"""The screens after answering: three steps that can be watched (mask, split, upload), the receipt to keep, withdrawing.
 
-The receipt to keep, and the way to withdraw.
-
-Withdrawing: what it can do, and what nobody can.
+Each says what happens when it cannot be finished; withdrawing, what it can do, and what nobody can.
 """
 
 from __future__ import annotations

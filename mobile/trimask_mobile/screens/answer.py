@@ -1,7 +1,4 @@
-"""One question a page, or a grid; with the headings before it.
-
-Everything that was answered, to be checked and changed.
-"""
+"""The screens of answering: one question a page, or a grid, with the headings before it; then everything, to be checked."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""My studies.
+"""The screens around studies: my studies, settings, the empty page before anything is read, a way that ended, removal.
 
-Text size and language; and, for whom the device is, what else it can be told.
-
-Before anything is read: a calm empty page.
-
-When the way ends: what happened, what it means, what can be done.
-
-Removing a study, or everything, from this phone: first what is lost.
+Settings are text size and language and, for whom the device is, what else it can be told. Where the way ends: what
+happened, what it means, what can be done. Before a study, or everything, is removed from this phone: what is lost.
 """
 
 from __future__ import annotations

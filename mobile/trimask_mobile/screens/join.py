@@ -1,12 +1,8 @@
-"""Opening an invitation.
+"""The screens of joining: an invitation, the study page, consent, eligibility, known institutions.
 
-The study page: who asks, what for, where answers go, how well a person is hidden, who could see what.
-
-Consent: the text, its version, a tick and a name.
-
-Whether a person belongs to those the study asks; the answers stay on the device.
-
-Which institutions this app knows, whose directories say so, and whether others are refused.
+The study page says who asks, what for, where answers go, how well a person is hidden, who could see what. Consent is the
+text, its version, a tick and a name. Eligibility answers stay on the device. Of institutions: which this app knows, whose
+directories say so, and whether others are refused.
 """
 
 from __future__ import annotations

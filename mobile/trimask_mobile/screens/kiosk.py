@@ -1,10 +1,7 @@
-"""The interviewer's page: who is next, and what waits to be sent.
+"""The screens of interviewer mode: its page, its PIN begun or changed, the page between respondents, a session's first.
 
-Beginning interviewer mode, or changing its PIN.
-
-The page between respondents: the device asks for the interviewer's PIN.
-
-The first page of a session: the device is in a respondent's hands, and they are told whose it is.
+The interviewer's page says who is next, and what waits to be sent. On the first page of a session the device is in a
+respondent's hands, and they are told whose it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Text, buttons, cards, progress: the small parts.
+"""Text, buttons, cards, progress: the small parts. Signs are a few lines each, drawn at any size.
 
-How the signs are drawn: a few lines each, at any size.
-
-A QR code on the screen, drawn from its modules: dark on light in every theme, with the quiet border that cameras want.
+A QR code is drawn from its modules: dark on light in every theme, with the quiet border that cameras want.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """What every screen is: a header, a column that scrolls, a footer with what to do next.
 
-The app by keyboard alone: Tab and Shift-Tab, Enter and space, arrows, Escape (which is Android's back).
-
+The app can be used by keyboard alone: Tab and Shift-Tab, Enter and space, arrows, Escape (which is Android's back).
 Kivy's own focus behaviour asks for a keyboard with every focus, which on a phone would raise the soft keyboard for a
 button. Here only fields do that; the rest is a list, in the order things stand on the page.
 
-A respondent's choice: whether their receipt stays on the interviewer's device until they fetch it.
+A respondent chooses whether their receipt stays on the interviewer's device until they fetch it.
 """
 
 from __future__ import annotations

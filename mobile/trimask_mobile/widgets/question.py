@@ -1,7 +1,4 @@
-"""A question with what it is answered with, whichever kind it is.
-
-What a question is answered with.
-"""
+"""A question with what it is answered with, whichever kind it is."""
 
 from __future__ import annotations
 

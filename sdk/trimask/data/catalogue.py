@@ -1,6 +1,6 @@
 """What a collector tells about its studies and datasets, a line each.
 
-How small results show in a notebook: their own words, escaped, since a study's owner chose some of them.
+In a notebook they show in their own words, escaped, since a study's owner chose some of them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """A connection to a collector: what studies and datasets there are, and a verified copy of one.
 
-Pulling a dataset's files: in pieces, resumed where an earlier pull stopped, checked by hash at the end.
+Files are pulled in pieces, resumed where an earlier pull stopped, and checked by hash at the end. A file under way is
+called NAME.part. Its bytes are only trusted once the whole file's hash is the manifest's. If a resumed file fails that,
+the part may have been spoilt on this machine, so it is fetched once more from the start; a file fetched whole that fails
+it is the collector's fault, and is refused.
 
-A file under way is called NAME.part. Its bytes are only trusted once the whole file's hash is the manifest's.
-If a resumed file fails that, the part may have been spoilt on this machine, so it is fetched once more from
-the start; a file fetched whole that fails it is the collector's fault, and is refused.
-
-Where pulled datasets are kept: TRIMASK_CACHE, or the platform's folder for caches.
+They are kept in TRIMASK_CACHE, or the platform's folder for caches.
 """
 
 from __future__ import annotations

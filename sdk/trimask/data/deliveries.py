@@ -1,20 +1,16 @@
 """moments.json, the data file of the moments suite: noisy totals, with what each right provider signed about its part.
 
-Every delivery is in the file and is checked (`trimask.data.deliveries`): its hash with its salt, the provider's
-signatures over
-that hash, the release, its batches, its accepted reports and all providers' commitments, and that the deliveries add up to
-the totals.
-
-What right providers delivered, each as it signed it, and all of them having seen the same commitments.
+Every delivery is in the file and is checked: its hash with its salt, the provider's signatures over that hash, the
+release, its batches, its accepted reports and all providers' commitments, and that the deliveries add up to the totals.
 
 The collector could publish other totals than the providers delivered, or other reports than were asked about; a provider
 that has seen what the others delivered could commit again, to another total. Neither goes unnoticed here.
 
-counted.bin, the list of the submissions a release counts, against the manifest and what right providers signed.
-
+counted.bin, the list of the submissions a release counts, is held against the manifest and what right providers signed.
 In both suites it has as many as the release has people. In the moments suite every right provider signed the hash of the
-batches and of which reports in them were accepted: a list that differs in one id or one mark is refused. In the rows suite
-every right provider signed the list of each block when it bound these rows to it: a list that differs in one id is refused.
+batches and of which reports in them were accepted: a list that differs in one id or one mark is refused. In the rows
+suite every right provider signed the list of each block when it bound these rows to it: a list that differs in one id is
+refused.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""A dataset in words: the line that `repr` gives, and the summary that `print` gives.
+"""A dataset in words: `repr`, the summary that `print` gives, a citation, and what goes along with its files.
 
-What a dataset says about itself wherever it goes: notes in a file's or frame's metadata, a README, and a recipe in R.
+That is notes in a file's or frame's metadata, a README, and a recipe in R.
 
 The recipe is classical: least squares with known noise on every column, S its covariance in a row. With G = Y^T Y - n S,
     b = G_xx^-1 G_xy,   theta = (1, -b) on (y, x),   v = theta^T G theta / (n - k) + theta^T S theta,
     V = v G_xx^-1 + n G_xx^-1 (v S_xx + u u^T) G_xx^-1,   u = S_x. theta
-(Fuller, Measurement Error Models, 1987, section 2.2; the mask is orthogonal, so Y^T Y is that of unmasked noisy rows). First
-order in the noise, and without what the schema knows: `trimask.fit` has both, and smaller errors.
+(Fuller, Measurement Error Models, 1987, section 2.2; the mask is orthogonal, so Y^T Y is that of unmasked noisy rows).
+First order in the noise, and without what the schema knows: `trimask.fit` has both, and smaller errors.
 
-How a dataset is cited: BibTeX with its id, the hash that names it, its guarantee, and the program that read it.
+It is cited by BibTeX with its id, the hash that names it, its guarantee, and the program that read it.
 """
 
 from __future__ import annotations

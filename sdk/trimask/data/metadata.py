@@ -1,10 +1,10 @@
-"""A dataset described in a standard vocabulary: DCAT 3 as JSON-LD, for catalogues that harvest such records.
+"""A dataset for others: described as DCAT 3 in JSON-LD, for catalogues that harvest it, and its rows in other formats.
 
 Everything is read from the verified manifest and the study that all parties signed. What no vocabulary has a
 word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. The
 licence is the study's; where it states none, pass the one you know of, or the record says that none is stated.
 
-The rows of a release as a file of another format, written a batch at a time: never all of them in memory.
+Rows are written a batch at a time: never all of them in memory.
 """
 
 from __future__ import annotations

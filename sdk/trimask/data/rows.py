@@ -1,6 +1,6 @@
 """The rows in a release's Parquet file, in scaled units: read a batch at a time, or added up to their Gram matrix.
 
-Rows made from moments, for tools that want rows: F R with R^T R the moments and F a frame of orthonormal columns.
+For tools that want rows there are some made from moments: F R with R^T R the moments and F a frame of orthonormal columns.
 
 Nobody's answers are in them and no noise has to be taken out: their sums of products are the moments that a fit uses,
 made positive semidefinite where noise had made them otherwise. They carry nothing that the moments do not, and their

@@ -3,8 +3,7 @@
 Statement. Let M be the moments as estimated, made positive semidefinite. A draw is moments of rows drawn anew from a normal
 population with them (a Wishart matrix about their mean, or none without `sampling`), with noise of the release's own law on
 top (`trimask_theory.moments.noise_law`). The function of each draw varies about its value at M as the estimate does
-about the truth,
-products, ratios and squares of noise included. The interval is the basic one, 2 f(M) - upper quantile to
+about the truth, products, ratios and squares of noise included. The interval is the basic one, 2 f(M) - upper quantile to
 2 f(M) - lower quantile, which corrects bias.
 
 Assumed: normal rows, for sampling alone. Asymptotic; its coverage is measured in tests/sdk.

@@ -5,25 +5,24 @@ centres column j, so that S = W^T G W / (n - 1) with W = (w_1 .. w_k) estimates 
 Without a ones column nothing can be centred: S is about zero and W is made of unit vectors.
 
 Statement. A function f of S with symmetric gradient A (df = tr(A dS)) has, to first order,
-    privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`trimask_theory.moments.noise_law`)
+    privacy variance   that of the gradient W A W^T / (n - 1) under the law of the noise (`moments.noise_law`)
     sampling variance  (2/n) tr(A S A S), if the rows are normal.
 The means may be held fixed: S is stationary in them. The second is the Wishart law. Where the squares and products that f
-is made of are declared, fourth moments are there and the sampling variance is taken from them
-(`trimask.fit.covariance`), whatever the law of the rows; second moments of other columns cannot tell what other rows would
+is made of are declared, fourth moments are there and the sampling variance is taken from them (below),
+whatever the law of the rows; second moments of other columns cannot tell what other rows would
 give.
 
 The centred sum falls short of the truth on average by the noise in the means, n Cov[m_i, m_j], as it does by S from
 sampling; both are added back.
 
 Proved: the noise law, the shortfall to leading order. Asymptotic: the delta method. Assumed: normal rows, for
-the sampling part alone and where there are no fourth moments; results say so, and warn (`trimask.fit.covariance`).
+the sampling part alone and where there are no fourth moments; results say so, and warn.
 
-Sampling variances of what a Gram matrix gives, from the fourth moments that declared squares and products carry.
-
-Statement. A function of the Gram matrix with gradient A (df = tr(A dG)) is, to first order, a sum over people of
-q = z^T A z, z a person's columns, so its sampling variance is n Var[q] whatever the law of the rows. q is a
-polynomial in what people were asked (`trimask.moments.identities`). If it is a combination u^T z of the study's columns,
-because the squares and products in it are declared, then the sum of q^2 is u^T G u and
+Statement (fourth moments, which declared squares and products carry). A function of the Gram matrix with gradient A (df =
+tr(A dG)) is, to first order, a sum over people of q = z^T A z, z a person's columns, so its sampling variance is n Var[q]
+whatever the law of the rows. q is a polynomial in what people were asked (`trimask.moments.identities`). If it is a
+combination u^T z of the study's columns, because the squares and products in it are declared, then the sum of q^2 is u^T
+G u and
     n Var[q] is estimated by n/(n - 1) (u^T G u - tr(A G)^2 / n):
 fourth moments stand in the second moments of squares and products. A variance needs the square of its column, a correlation
 both squares and the product, k columns all k (k + 1)/2 of them; of yes-or-no columns and levels squares are known anyway.
@@ -33,11 +32,9 @@ given, and the caller takes rows as normal.
 Asymptotic: the delta method, of which this is the sandwich. At a few hundred rows with heavy tails it is still short: the
 estimate of n Var[q] is itself uncertain and correlated with the estimate (`docs/accuracy.md` has the coverage measured).
 
-When intervals hold the truth less often than they say: a condition that a release can check, a note and a warning.
-
-Statement. Sampling errors of variances, correlations and what is made of them rest on fourth moments. Where the
-columns carry them (`trimask.fit.covariance`) nothing is assumed of the rows; elsewhere rows are taken as normal, and then
-errors are wrong at any number of rows if they are not. Two conditions are looked at:
+Statement (when intervals hold the truth less often than they say). Sampling errors of variances, correlations and what is
+made of them rest on fourth moments. Where the columns carry them nothing is assumed of the rows; elsewhere rows are taken
+as normal, and then errors are wrong at any number of rows if they are not. Two conditions are looked at:
 - *Rows that cannot be normal*, where normal rows were assumed: a column whose mean is within 2 standard deviations of a
   declared bound. A normal one would be beyond it on more than 2.3 % of rows. (A column of exponential times is 1 deviation
   from 0; of a yes-or-no column one bound is within 1.) It does not find heavy tails on both sides.

@@ -11,10 +11,6 @@ scale, by the delta method; without noise the textbook's errors.
 
 Proved: the covariances. Asymptotic: chi-square and normal intervals. Counts may come out below zero where the noise exceeds
 them; they are left so, because sums of them are then right, and intervals end at zero.
-
-Independence and measures of effect of a table of counts: chi-square, risk difference, risk ratio, odds ratio.
-
-The statements are `trimask.fit.crosstab`'s.
 """
 
 from __future__ import annotations

@@ -7,12 +7,11 @@ and coefficients map by
 Without one, column j in original units is h_j (scaled_j + (c_j / h_j) one), so the working column carries a
 share of the ones column, and of its noise.
 
-Groups as combinations of columns: one on the members of a level, zero on everybody else.
-
-A group is a categorical attribute, bins, or a product of those, whose levels are columns; or a yes-or-no attribute or a
-threshold b, scaled to -1 and 1, whose members are (one + b) / 2 and (one - b) / 2. Counts, group sums and
-cross-tabulations are then entries of combinations of the Gram matrix; since moments agree with what the schema knows,
-counts of levels add up to the number of people.
+Groups are combinations of columns, one on the members of a level, zero on everybody else. A group is a categorical
+attribute, bins, or a product of those, whose levels are columns; or a yes-or-no attribute or a threshold b, scaled to -1
+and 1, whose members are (one + b) / 2 and (one - b) / 2. Counts, group sums and cross-tabulations are then entries of
+combinations of the Gram matrix; since moments agree with what the schema knows, counts of levels add up to the number of
+people.
 """
 
 from __future__ import annotations

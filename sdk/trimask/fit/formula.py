@@ -12,12 +12,9 @@ held to the rule that masking leaves linear algebra on the declared columns and 
   by itself, and a:b:c is a product of three;
 - everything else is a transform, refused with the declaration that would make it a column of the study.
 
-A formula in formulaic's hands: its terms in their usual meaning, and no more of them than masking could allow.
-
-What to declare in a study instead of a transform in a formula.
-
-Squares, products and logarithms are formed on the device if the study declares them. Whatever else a person's
-device is to compute is asked for as an attribute of its own. The expression is only taken apart, never run.
+Instead of a transform, a study declares something. Squares, products and logarithms are formed on the device if the study
+declares them. Whatever else a person's device is to compute is asked for as an attribute of its own. The expression is
+only taken apart, never run.
 """
 
 from __future__ import annotations

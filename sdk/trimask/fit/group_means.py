@@ -1,27 +1,25 @@
-"""Means of a column by group, with a test that they are equal.
+"""Means of a column by group, with a test that they are equal; survey weights by the levels of a group.
 
-Statement. With u_g the members of level g and y the column, the mean is u_g^T G y / u_g^T G one, which is the coefficient of
-u_g in the least-squares fit of y on all levels without an intercept. Its noise error is that of such a fit
-(`trimask_theory.mechanisms.noisy_regression`); a difference of means is a combination of two coefficients, with an
-error of its own.
-The sampling part is the residual variance over the group's size: one variance for all groups, since a variance within one
-group needs third moments. For a yes-or-no column it is p (1 - p) over the size, which needs no such assumption.
-The F test is Wald's, of equal means; without noise it is the analysis of variance.
+Statement. With u_g the members of level g and y the column, the mean is u_g^T G y / u_g^T G one, which is the coefficient
+of u_g in the least-squares fit of y on all levels without an intercept. Its noise error is that of such a fit
+(`trimask_theory.mechanisms.noisy_regression`); a difference of means is a combination of two coefficients, with an error
+of its own. The sampling part is the residual variance over the group's size: one variance for all groups, since a
+variance within one group needs third moments. For a yes-or-no column it is p (1 - p) over the size, which needs no such
+assumption. The F test is Wald's, of equal means; without noise it is the analysis of variance.
 
 Proved and asymptotic: as for least squares.
 
-Survey weights by the levels of a group, from the products that a study declares with it.
-
-Statement. Let every person of level l of a group weigh w_l, and let the products of the group with the columns x_j be
-declared. Then sum of w x_j x_k over people = sum_l w_l <l x_j, x_k>: weighted second moments are linear in the release's
-own, and so is their noise. Weights are chosen after collection (shares of a census, say), as often as one likes, at no
-further privacy cost; what it costs is declared before, 1 in a row's squared norm for each product. Works in both suites.
-A study whose devices weighted their rows already (`[weight]`, `trimask.moments.moments`) is refused: weights would multiply.
+Statement (weights, from the products that a study declares with a group). Let every person of level l of a group weigh
+w_l, and let the products of the group with the columns x_j be declared. Then sum of w x_j x_k over people = sum_l w_l <l
+x_j, x_k>: weighted second moments are linear in the release's own, and so is their noise. Weights are chosen after
+collection (shares of a census, say), as often as one likes, at no further privacy cost; what it costs is declared before,
+1 in a row's squared norm for each product. Works in both suites. A study whose devices weighted their rows already
+(`[weight]`, `trimask.moments.moments`) is refused: weights would multiply.
 
 Weighted moments are scaled to Kish's effective number of people, n_eff = (sum w)^2 / sum w^2, so that every fit takes
 sampling errors at n_eff. **Approximate**: that is the sampling error where weights have nothing to do with the residuals'
-spread; a design-based (sandwich) error needs fourth moments. The noise part is exact to first order. The sums of weights are
-taken from the release's counts, whose noise is left out of the scale (second order).
+spread; a design-based (sandwich) error needs fourth moments. The noise part is exact to first order. The sums of weights
+are taken from the release's counts, whose noise is left out of the scale (second order).
 """
 
 from __future__ import annotations

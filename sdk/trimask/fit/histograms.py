@@ -1,18 +1,17 @@
 """Histograms and quantiles of a number, from the bins that a study declares of it.
 
 Statement. Counts N_k = <one, u_k> add up to n. Their sampling covariance is the multinomial's, the noise's that of the
-gradients. The share below a cut is a sum of counts over n; between cuts it is taken as linear in the number, which is exact
-at the cuts alone. A quantile is where that line reaches p; its interval holds every value at which the share does not differ
-from p by more than the normal reach of its error (Woodruff 1952), so no density is needed.
+gradients. The share below a cut is a sum of counts over n; between cuts it is taken as linear in the number, which is
+exact at the cuts alone. A quantile is where that line reaches p; its interval holds every value at which the share does
+not differ from p by more than the normal reach of its error (Woodruff 1952), so no density is needed.
 
 Proved: the covariances. Asymptotic: normal intervals of shares. **Not** in the interval: the error of interpolation; a
 quantile is certain only up to its interval between cuts, which `between` names.
 
-Counts of people by the declared bins of a number, whole or in a group: what histograms, quantiles and life tables are of.
-
-Bins are a choice: column `b_k` is 1 on the members of interval k. With u_k that combination of columns, <one, u_k> counts
-them and <y, u_k> those of them with y = 1. Within a level of a group the members are the declared product of group and bins;
-of a yes-or-no group, (bin + product) / 2 and (bin - product) / 2 of the scaled product.
+All of it is made of counts of people by the declared bins of a number, whole or in a group, as life tables are. Bins are
+a choice: column `b_k` is 1 on the members of interval k. With u_k that combination of columns, <one, u_k> counts them and
+<y, u_k> those of them with y = 1. Within a level of a group the members are the declared product of group and bins; of a
+yes-or-no group, (bin + product) / 2 and (bin - product) / 2 of the scaled product.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Statement. If R beta = q, the Wald statistic (R b - q)^T (R C R^T)^-1 (R b - q) 
 where C is the covariance of b, here that of sampling and privacy noise together. Asymptotic: b normal and C
 known; without noise and with normal errors it is the exact F test.
 
-Linear statements about coefficients, read from words: `C(g)[a] - C(g)[b]`, `2 * age + bmi = 3`, `C(g)`.
-
-A name is one of the fit's coefficients; C(group) alone stands for all its coefficients at once. Nothing is evaluated.
+Hypotheses are read from words: `C(g)[a] - C(g)[b]`, `2 * age + bmi = 3`, `C(g)`. A name is one of the fit's coefficients;
+C(group) alone stands for all its coefficients at once. Nothing is evaluated.
 """
 
 from __future__ import annotations

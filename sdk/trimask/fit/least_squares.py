@@ -1,18 +1,15 @@
 """Least squares from noisy second moments, in original units, refused where the noise hides what it needs.
 
-The mathematics is `trimask_theory.mechanisms.noisy_regression`'s: the score T^T G theta has mean zero over the noise
-at the fit of the
-raw rows; errors are of second order, joined with Fieller's interval where that is not enough. Working units are scaled
-ones; coefficients in original units are combinations of the working ones, and so are their errors.
+The mathematics is `trimask_theory.mechanisms.noisy_regression`'s: the score T^T G theta has mean zero over the noise at
+the fit of the raw rows; errors are of second order, joined with Fieller's interval where that is not enough. Working
+units are scaled ones; coefficients in original units are combinations of the working ones, and so are their errors.
 
 The residual sum may come out negative. The coefficients need no RSS, and its share of their variance is then small beside
 the privacy part, so it is taken as zero there and R^2 is reported as unknown (NaN), rather than the whole fit refused.
 When the smallest eigenvalue of T^T G T is within a few standard errors of zero, intervals come out too wide, not too
 narrow (measured in the tests).
 
-What can be checked about a fit after masking, and how many rows it would take.
-
-Residuals themselves cannot: those of masked rows are the true ones under a random rotation, so that every
+Residuals cannot be checked after masking: those of masked rows are the true ones under a random rotation, so that every
 vector of the same length is as likely, and their length, the residual variance, is all they tell. No residual
 plot, no leverage, no test of normality.
 

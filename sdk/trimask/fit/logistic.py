@@ -1,4 +1,6 @@
-"""A logistic regression, of synthetic records (`trimask.synthesize`); of a release itself there is none, and it says why.
+"""Yes-or-no responses: a logistic regression of synthetic records (`trimask.synthesize`), and the linear probability model.
+
+Of a release itself there is no logistic regression, and it says why.
 
 The fit is the usual one, by Newton steps, to the records. Its errors are about the people of the release:
 *Sampling*: the inverse of the information of as many people as the release has, however many records were drawn.
@@ -10,10 +12,8 @@ no interval shows. docs/researchers-reference.md has simulations.
 
 Approximate in every part; no interval here is proved.
 
-Yes-or-no responses from second moments: the linear probability model.
-
-Least squares of a 0/1 response: coefficients are differences in probability. Nothing is approximated but the straight
-line; fitted probabilities may leave [0, 1].
+The linear probability model is least squares of a 0/1 response, from second moments: coefficients are differences in
+probability. Nothing is approximated but the straight line; fitted probabilities may leave [0, 1].
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""The noise covariance of functions of a Gram matrix, by the law the moments come with (`trimask_theory.moments.noise_law`).
+"""The noise in a fit: its covariance, by the law the moments come with, and whether the columns stand out of it.
 
-What a model can be fitted to: a dataset, moments, a private Gram matrix, or several releases of one study together.
-
-Whether the columns of a fit stand out of the noise, and what it would take if they do not.
+A model can be fitted to a dataset, moments, a private Gram matrix, or several releases of one study together.
 
 Statement. Let M be the second moments of working columns Z T, and G_T the estimate of M. In a direction T v the
 estimate v^T G_T v has the variance that the law of the noise gives the gradient T v v^T T^T
 (`trimask_theory.moments.noise_law`).
 Eigenvalues are taken relative to T^T T, scaled units; a smallest one below zero means that the noise exceeds the signal:
 no number is returned. How many standard errors the weakest direction clears zero by is the signal.
-
-How many standard errors an interval reaches to either side.
 """
 
 from __future__ import annotations

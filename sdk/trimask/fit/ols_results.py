@@ -1,13 +1,10 @@
-"""What a least-squares fit returns: its coefficients, tests, predictions and diagnostics.
+"""What least squares on releases of one study, or on raw rows, returns: coefficients, tests, predictions, diagnostics.
 
-Standardised coefficients: b_j times the deviation of the regressor over that of the response.
-
-Statement. With variances S_jj and S_yy from the corrected moments, beta_j = b_j sqrt(S_jj / S_yy), and
+Statement (standardised coefficients: b_j times the deviation of the regressor over that of the response). With variances
+S_jj and S_yy from the corrected moments, beta_j = b_j sqrt(S_jj / S_yy), and
     dbeta_j = sqrt(S_jj / S_yy) (db_j + b_j / 2 (dS_jj / S_jj - dS_yy / S_yy)).
 The noise variance is that of the whole gradient, grown where that of b_j is. The sampling part takes the deviations as
 known, as is usual. Asymptotic.
-
-Ordinary least squares on a release, on several releases of one study, or on raw rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What a fit predicts for people described in original units, with errors.
 
 Statement. For a row x of regressors x^T beta is a combination of coefficients, with a standard error of its own
-(`trimask_theory.mechanisms.noisy_regression`): that is the error of the mean. One more person's answer has the
-residual variance
-beside it, from the corrected moments; where the noise hides that, there is no interval for a person.
+(`trimask_theory.mechanisms.noisy_regression`): that is the error of the mean. One more person's answer has the residual
+variance beside it, from the corrected moments; where the noise hides that, there is no interval for a person.
 """
 
 from __future__ import annotations

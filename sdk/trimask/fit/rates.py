@@ -1,4 +1,4 @@
-"""Rates: events over time at risk (or any sum over any other), overall and by group.
+"""Rates, events over time at risk (or any sum over any other), overall and by group; and life tables.
 
 Statement. With e and t the two columns in original units, r = sum e / sum t = (one^T G e) / (one^T G t). Its noise variance
 is that of the gradient (e - r t) one^T / sum t. The sampling variance, people drawn independently, is
@@ -9,16 +9,15 @@ Intervals are on the log scale, where the error is se / r.
 
 Proved: the variances. Asymptotic: the delta method and normal intervals.
 
-A life table from declared bins of time: at risk, events, and the share without an event, with errors.
+Statement (a life table from declared bins of time). With N_k people whose time ends in interval k and D_k of them with an
+event, R_k = N_k + N_(k+1) + .. are at risk when k begins, and C_k = N_k - D_k leave it without an event. The hazard of k
+is h_k = D_k / (R_k - f C_k), f = 1/2 if they leave in its middle (the actuarial estimate), 0 at its end, 1 at its start;
+S_k = product of (1 - h_j), j <= k. Without noise and with an interval for every time f = 0 is Kaplan and Meier's.
+Sampling error of log S: Greenwood's, sum of h_j / ((1 - h_j) (R_j - f C_j)). Noise: by the delta method from the
+covariance of all N and D. Intervals are on the scale of log(-log S).
 
-Statement. With N_k people whose time ends in interval k and D_k of them with an event, R_k = N_k + N_(k+1) + .. are at risk
-when k begins, and C_k = N_k - D_k leave it without an event. The hazard of k is h_k = D_k / (R_k - f C_k), f = 1/2 if they
-leave in its middle (the actuarial estimate), 0 at its end, 1 at its start; S_k = product of (1 - h_j), j <= k. Without noise
-and with an interval for every time f = 0 is Kaplan and Meier's.
-Sampling error of log S: Greenwood's, sum of h_j / ((1 - h_j) (R_j - f C_j)). Noise: by the delta method from the covariance
-of all N and D. Intervals are on the scale of log(-log S).
-
-Asymptotic. Censoring must not depend on what follows, as everywhere; how times lie within an interval is assumed, not known.
+Asymptotic. Censoring must not depend on what follows, as everywhere; how times lie within an interval is assumed, not
+known.
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
 Statement. In scaled units (every column in [-1, 1] by its declared bounds) the fit minimises
     RSS / n + penalty * (sum of squared slopes),
-the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise
-covariance is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
-(`trimask_theory.moments.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G
-T K times
-the residual variance, for independent homoscedastic errors; where the products of all columns of the model are
-declared it is from fourth moments (`trimask.fit.covariance`), a sandwich that assumes neither and counts that the penalised
-target moves with the rows.
+the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise covariance
+is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
+(`trimask_theory.moments.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K
+times the residual variance, for independent homoscedastic errors; where the products of all columns of the model are
+declared it is from fourth moments (`trimask.fit.covariance`), a sandwich that assumes neither and counts that the
+penalised target moves with the rows.
 
 A penalty can be chosen from the release itself, at no cost in privacy. *gcv*: the residual sum of a noisy fit falls short
 of that on the true moments by 2 tr(K V) on average, V the noise covariance of the score T^T D theta; with that added,

@@ -1,4 +1,4 @@
-"""Two-stage least squares from noisy second moments.
+"""Two-stage least squares and mediation from noisy second moments.
 
 Statement. Regressors Z T, instruments Z H, response Z t; with Q = H^T G H, R = H^T G T and r = H^T G t,
     beta = (R^T Q^-1 R)^-1 R^T Q^-1 r.
@@ -11,13 +11,12 @@ RSS/(n-k) K, for valid instruments and homoscedastic errors; RSS = theta^T G the
 Proved: the noise covariance at given gradients. Asymptotic: the delta method, and normality, which weak
 instruments break; their strength in the first stage is therefore reported.
 
-Mediation: how much of an effect goes through another column, by Sobel's test and by a parametric bootstrap.
-
-Statement. m = .. + a x + e and y = .. + c x + b m + f by least squares with the same other regressors; the indirect effect
-is a b, the direct one c, the total a b + c. The noise covariance of (a, b, c) is that of their gradients together, grown
-where those of the fits are; residuals of the two models are uncorrelated, so sampling adds Var(a) and Cov(b, c) without
-terms between. Sobel's variance is b^2 Var(a) + a^2 Var(b) + 2 a b Cov(a, b). A product is not normal, so bootstrap intervals
-(`trimask.fit.bootstrap`) stand beside it. What is estimated is an effect only if nobody's x, m and y share another cause.
+Statement (mediation: how much of an effect goes through another column). m = .. + a x + e and y = .. + c x + b m + f by
+least squares with the same other regressors; the indirect effect is a b, the direct one c, the total a b + c. The noise
+covariance of (a, b, c) is that of their gradients together, grown where those of the fits are; residuals of the two
+models are uncorrelated, so sampling adds Var(a) and Cov(b, c) without terms between. Sobel's variance is b^2 Var(a) + a^2
+Var(b) + 2 a b Cov(a, b). A product is not normal, so bootstrap intervals (`trimask.fit.bootstrap`) stand beside it. What
+is estimated is an effect only if nobody's x, m and y share another cause.
 
 Proved: the noise covariance at given gradients. Asymptotic: the rest; coverage is measured in tests/sdk.
 """

@@ -1,4 +1,4 @@
-"""What the schema knows about second moments before anybody answers, as linear equations in a Gram matrix.
+"""What the schema knows about second moments, as linear equations in a Gram matrix, and noisy moments moved onto it.
 
 Every column is a polynomial in what people are asked: `one` is 1, an attribute is a variable, a level of a choice is one
 that is 0 or 1, a declared square or product is a polynomial. So every entry of the Gram matrix is the sum over people of
@@ -15,10 +15,9 @@ people is known again: <l, l> / w_l added up over the levels is N. A weight that
 nothing is N.
 The equations are found by elimination: an entry whose polynomial is a combination of those before gives one.
 
-Noisy second moments moved onto what the schema knows, by generalised least squares with the noise's covariance.
-
-Statement. Let the noise D of G have the map S (`trimask_theory.moments.noise_law`), and let the true moments satisfy
-K vec(M) = k. Among the matrices that do, the one nearest to G in the metric of the noise is
+Statement (generalised least squares with the noise's covariance). Let the noise D of G have the map S
+(`trimask_theory.moments.noise_law`), and let the true moments satisfy K vec(M) = k. Among the matrices that do, the one
+nearest to G in the metric of the noise is
     P = G - S(K^T a),   a = (K S K^T)^+ (K vec(G) - k),
 unbiased, and of the smallest variance of all unbiased linear estimates, in every direction at once (Gauss and Markov).
 A function of P with gradient A has the noise variance tr(A' S(A')) with A' = A - K^T (K S K^T)^+ K S(A).

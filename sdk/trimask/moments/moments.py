@@ -7,14 +7,12 @@ law of their noise, and are moved onto what the schema knows (`trimask.moments.i
 A value in original units is center * one + half_range * scaled. The mask mixes rows, so the constant `center` enters
 through the ones column.
 
-Moments of rows that devices weighted: how many people they are worth, and on which scale fits read them.
-
-Statement (docs/theory/collection.md#weights). A weighted release has G = sum of u x x^T over people, u = w / w_max. Fits
-read it scaled to Kish's effective number of people, n_eff = (sum u)^2 / sum u^2, as `fit.weighted` does: estimates are
-weighted least squares', whatever the scale, and sampling errors are taken at n_eff. **Approximate**: right where weights
-have nothing to do with the residuals' spread; a design-based (sandwich) error needs fourth moments, which nobody
-published. The noise of the two sums is left out of the scale (second order), and n_eff is held between N and the least
-that the study's bounds allow.
+Statement (rows that devices weighted, docs/theory/collection.md#weights). A weighted release has G = sum of u x x^T over
+people, u = w / w_max. Fits read it scaled to Kish's effective number of people, n_eff = (sum u)^2 / sum u^2, as
+`fit.weighted` does: estimates are weighted least squares', whatever the scale, and sampling errors are taken at n_eff.
+**Approximate**: right where weights have nothing to do with the residuals' spread; a design-based (sandwich) error needs
+fourth moments, which nobody published. The noise of the two sums is left out of the scale (second order), and n_eff is
+held between N and the least that the study's bounds allow.
 
 sum u^2 is a combination of G's own entries: sum_l u_l <l, l> for a table by levels, and <one, w> / w_max where the weight
 is an attribute.

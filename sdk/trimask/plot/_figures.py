@@ -1,12 +1,8 @@
-"""Coefficients with their intervals: a forest plot.
+"""The pictures: forest plots, histograms, life tables, scree plots, and planned precision.
 
-Histograms and life tables as pictures.
-
-The scree plot: variances of components, their intervals, and the floor below which noise alone reaches.
-
-Planned precision: what a coefficient's standard error would be against rows and release size.
-
-What the pictures have in common: colours that are safe for colour blindness, quiet axes.
+A forest plot has coefficients with their intervals; a scree plot variances of components, their intervals, and the floor
+below which noise alone reaches; planned precision is a coefficient's standard error against rows and release size. Colours
+are safe for colour blindness, axes quiet.
 """
 
 from __future__ import annotations

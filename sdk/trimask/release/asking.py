@@ -1,11 +1,8 @@
-"""Asking a collector: one function a question, each paid once (`trimask.release.asking`).
-
-One question to a collector, paid once.
+"""Asking a collector: one function a question, each paid once.
 
 A request carries a random id. If the reply is lost, the same id sent again brings the same answer at no further cost:
-that is done here a few times, and after that the error says which id to ask again with.
-
-ReleaseService over a connection that is open already.
+that is done here a few times, and after that the error says which id to ask again with. It goes over a connection that is
+open already.
 """
 
 from __future__ import annotations

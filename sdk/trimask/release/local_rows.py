@@ -1,8 +1,6 @@
-"""Rows that somebody holds, checked against the bound that was promised, and the prices and guarantees of the papers.
+"""Rows that somebody holds: checked against the bound that was promised, with the papers' prices and guarantees.
 
-A noisy Gram matrix of rows that somebody holds, as a source of fits.
-
-M_LS and M_ALS on rows that somebody holds, as their paper states them.
+A noisy Gram matrix of them is a source of fits; M_LS and M_ALS are as their paper states them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What private releases give back, whether a collector or the holder of the rows made them. Each prints itself.
 
-The papers' own mechanisms for least squares and projections, and the word that goes with each: their error.
-
-M_LS and M_ALS (Lu, Magdon-Ismail, Wei, Zikas) answer with a draw that has the spread of a fit on r sketched rows: with
-residual e and B the regressors, |e| (B^T B)^(-1/2) / sqrt(r) in every direction, where sampling n people has
-|e| (B^T B)^(-1/2) / sqrt(n). So the error is at least sqrt(n / r) sampling standard errors, at any epsilon; the shrinkage by
+Of the papers' own mechanisms for least squares and projections, each comes with its error. M_LS and M_ALS (Lu,
+Magdon-Ismail, Wei, Zikas) answer with a draw that has the spread of a fit on r sketched rows: with residual e and B the
+regressors, |e| (B^T B)^(-1/2) / sqrt(r) in every direction, where sampling n people has
+|e| (B^T B)^(-1/2) / sqrt(n). So the error is at least sqrt(n / r) sampling standard errors, at any epsilon; the shrinkage
+by
 their sigma, which grows with r, comes on top. A noisy Gram matrix has neither.
 """
 

@@ -1,6 +1,6 @@
 """A distribution over cells that agrees with a release as far as its noise allows, by the library `mbi`.
 
-Statement. For every attribute and every two attributes let F be their statistics (`trimask.synthetic.model`), y what the
+Statement. For every attribute and every two attributes let F be their statistics (below), y what the
 release has for them, and C the covariance of the noise in y by the release's own law. The model minimises the sum of
     |C^-1/2 (F p - y)|^2 / 2
 over distributions p: graphical models with a factor for every two attributes where all cells fit into memory (mirror
@@ -13,17 +13,15 @@ identities of the schema, which hold for every p. In exact mode C is the samplin
 
 Records are drawn systematically: along the table, or the mixture's components, in equal steps from a random start. So a
 cell has the expected number of records to within one, where independent draws would add the error of a sample; and the
-records of each combination of groups are rounded together, for the sake of two-way tables (`trimask.synthetic.model`).
+records of each combination of groups are rounded together, for the sake of two-way tables.
 
 Post-processing of a release: the guarantee is the release's own, whatever is computed here.
 
-Attributes as a few cells each, and what every entry of a Gram matrix says about the cells of one or two of them.
-
-Rule. A choice has a cell a level, a yes-or-no answer two, a whole number with at most `bins` values a cell a value. Any
-other number has the intervals that the study declares (cuts of its bins and thresholds). Where it declares none, it has
-`bins` intervals over its declared bounds, with inner edges at equal distances from 1.5 standard deviations below the
-release's mean to 2.5 above, as far as the bounds allow; a whole number has its minimum as a cell of its own, since counts
-are often zero. Within a cell answers are taken as uniform.
+Rule (attributes as a few cells each). A choice has a cell a level, a yes-or-no answer two, a whole number with at most
+`bins` values a cell a value. Any other number has the intervals that the study declares (cuts of its bins and
+thresholds). Where it declares none, it has `bins` intervals over its declared bounds, with inner edges at equal distances
+from 1.5 standard deviations below the release's mean to 2.5 above, as far as the bounds allow; a whole number has its
+minimum as a cell of its own, since counts are often zero. Within a cell answers are taken as uniform.
 
 A column of the row is a function of one attribute or a few. So the product of two columns that involve the attributes a
 and b alone is a function on the cells of (a, b), and its sum over people, an entry of the Gram matrix, is linear in their
@@ -32,13 +30,12 @@ two-way table:
 For choices f is 0 or 1 and the entries are the table itself; for numbers they are its moments. Which columns involve which
 attributes is found by encoding answers with the study's own schema, so whatever the schema derives is used.
 
-Shares of cells as whole numbers of records whose two-way tables are the shares' own, as nearly as whole numbers can be.
-
-A systematic draw has every cell of the whole table right to within one record, and a two-way table, which adds cells up,
-to within several: by that chance alone records were now and then farther from the people than the release they are made of.
-So records are moved between cells, one at a time, as long as the squared distance of all two-way tables shrinks; a cell
-keeps the expected number to within one (controlled rounding, Cox 1987, by local search: no optimum is claimed). Where as
-many records are made as there are people, rounding is no loss: the people's own counts are whole, too.
+Shares of cells become whole numbers of records whose two-way tables are the shares' own, as nearly as whole numbers can
+be. A systematic draw has every cell of the whole table right to within one record, and a two-way table, which adds cells
+up, to within several: by that chance alone records were now and then farther from the people than the release they are
+made of. So records are moved between cells, one at a time, as long as the squared distance of all two-way tables shrinks;
+a cell keeps the expected number to within one (controlled rounding, Cox 1987, by local search: no optimum is claimed).
+Where as many records are made as there are people, rounding is no loss: the people's own counts are whole, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Synthetic records, marked as such in their name, their metadata and a column.
+"""Synthetic records, marked as such in their name, their metadata and a column; and how far they are from the release.
 
-How far synthetic records are from the release they were made from, beside how far the release is from its people.
-
-The release's own distance is what its noise is expected to do, by its law: for a cell with noise deviation s the expected
-absolute error is s sqrt(2/pi), and the total variation of a table is half the sum over its cells, over the number of people.
+Beside it stands how far the release is from its people. The release's own distance is what its noise is expected to do,
+by its law: for a cell with noise deviation s the expected absolute error is s sqrt(2/pi), and the total variation of a
+table is half the sum over its cells, over the number of people.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`trimask plan`: what a study would cost and show, before it exists; `trimask privacy` is registered beside it.
+"""`trimask plan`: what a study would cost and show, before it exists; `trimask privacy total` beside it.
 
-`trimask privacy total`: what several releases, waves and studies of the same people cost them together.
+The second says what several releases, waves and studies of the same people cost them together.
 """
 
 from __future__ import annotations

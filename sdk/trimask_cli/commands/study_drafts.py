@@ -1,7 +1,4 @@
-"""`trimask study from-csv`: draft a study's definition from a table one has.
-
-`trimask study import-xlsform`: a definition from an XLSForm.
-"""
+"""`trimask study from-csv|import-xlsform`: a definition drafted from a table, or from an XLSForm."""
 
 from __future__ import annotations
 

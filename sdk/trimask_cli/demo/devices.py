@@ -4,7 +4,7 @@ What is sent and what is checked is the real client's (`Client.upload_request`, 
 and so is every retry; only the calls are made here, many at once on one connection to each right provider, so that
 providers commit whole groups and nobody waits for one commit a person.
 
-The demo's simulated people for the bundled study, used when no table is given.
+People of the bundled study are simulated when no table is given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the demo prints and saves: truth, release and naive fit side by side, the guarantee, who would have to collude.
 
-What the demo can check and say about each suite; only a demo knows the rows.
+What can be checked and said differs by suite; only a demo knows the rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps of the demo: keys, study, approvals, nodes, submissions, close, pull, fit.
 
-How far the demo is, on stderr: bars in a terminal, else a line at each step's begin and end and now and then between.
+How far it is goes to stderr: bars in a terminal, else a line at each step's begin and end and now and then between.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """`trimask plan --study`: gather the people, predict in each suite, recommend, print and draw.
 
-The plan of a study definition, as values.
-
-The plan of a study definition, as text for a terminal.
-
-The trade-off of clipping as a picture: a panel a suite, error against row_norm, noise and bias apart.
+The plan of a study definition is values, then text for a terminal, and the trade-off of clipping as a picture: a panel a
+suite, error against row_norm, noise and bias apart.
 """
 
 from __future__ import annotations

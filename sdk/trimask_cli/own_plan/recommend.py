@@ -1,14 +1,12 @@
 """Which row_norm, centres and scales leave the least error, noise and the bias of clipping together.
 
-Noise goes with row_norm^2 in the moments suite and with row_norm in the rows suite, and people's rows are far shorter than
-the longest the bounds allow, so clipping the few long ones buys more than anything else
+Noise goes with row_norm^2 in the moments suite and with row_norm in the rows suite, and people's rows are far shorter
+than the longest the bounds allow, so clipping the few long ones buys more than anything else
 (docs/theory/verified-moments.md#ball-accuracy). Centres and scales of the moments suite are those of
-`trimask_theory.moments.ball.recommend_ball`; then row_norm is chosen along the lengths of the people's rows by what
-the whole
-machinery predicts (`predict`), the error relative to that of raw rows. The rows suite scales by the bounds, so it has
-row_norm alone. Nothing of the study's own answers may enter: these settings are public.
-
-Converts a definition to either suite.
+`trimask_theory.moments.ball.recommend_ball`; then row_norm is chosen along the lengths of the people's rows by what the
+whole machinery predicts (`predict`), the error relative to that of raw rows. The rows suite scales by the bounds, so it
+has row_norm alone. Nothing of the study's own answers may enter: these settings are public. A definition is converted to
+either suite.
 """
 
 from __future__ import annotations

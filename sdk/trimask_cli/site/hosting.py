@@ -1,11 +1,8 @@
-"""A study's folder on a host, and the headers the host should send with it.
+"""A study's folder on a host, the headers to send with it, and whether a host serves the page that the study names.
 
-Whether a host serves the page that a study names, file for file: for the owner, for parties, for anybody.
-
-What this shows is what the host gave to this program, now. A host could give other files to others.
-
-A site on this machine, to try it, with the headers that `trimask web export --headers` prints: plain HTTP on loopback,
-which browsers take for safe.
+Anybody may compare, file for file. What this shows is what the host gave to this program, now; it could give other files to
+others. A site on this machine, to try it, has the headers that `trimask web export --headers` prints: plain HTTP on
+loopback, which browsers take for safe.
 """
 
 from __future__ import annotations

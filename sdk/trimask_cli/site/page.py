@@ -1,17 +1,16 @@
 """The page's files as a host serves them, and the one hash that stands for all of them.
 
-Made from the sources by leaving out comments (`lean`), and the same for every study: what is a study's own (study.json)
+Made from the sources by leaving out comments, and the same for every study: what is a study's own (study.json)
 lies beside them and is checked by the study's id. index.html gets a content security policy, and the hash of every script
 and style it leads to, so that a browser runs these and no others (subresource integrity; for modules by the import map).
 The page's hash is that of its SHA256SUMS, which `sha256sum -c SHA256SUMS && sha256sum SHA256SUMS` checks without any
 program of ours.
 
-The page's sources without what a browser does not need: comments, indentation, empty lines. Nothing else is changed.
-
-The sources are written to be read, and a quarter of their compressed weight is comments. What is served is made from them
-by this alone, without a tool from elsewhere, always the same bytes, and once made lean it stays as it is. Line ends stay
-where they separate anything, so that JavaScript's rules for missing semicolons find what they found before. A test holds
-every file of the page against the original, token by token, with TypeScript's own scanner.
+Comments, indentation and empty lines are left out of the sources, and nothing else is changed. The sources are written to
+be read, and a quarter of their compressed weight is comments. What is served is made from them by this alone, without a
+tool from elsewhere, always the same bytes, and once made lean it stays as it is. Line ends stay where they separate
+anything, so that JavaScript's rules for missing semicolons find what they found before. A test holds every file of the
+page against the original, token by token, with TypeScript's own scanner.
 """
 
 from __future__ import annotations

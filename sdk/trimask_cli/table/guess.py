@@ -3,11 +3,10 @@
 Bounds are rounded outward to a step of 1, 2 or 5 times a power of ten, about a twentieth of the range: what is written
 into a study is public, and a file's own smallest and largest value belong to two people.
 
-A CSV file as text cells; encoding, delimiter and decimal mark are detected.
-
-Encodings: UTF-8, UTF-16 (with or without a byte order mark), else Windows-1252, which is Latin-1 with quotes. The
-delimiter is the one of `,` `;` tab `|` that occurs most often in the header; a first line `sep=;` (Excel's) goes before.
-Numbers are read with a decimal comma in columns that have no decimal point, where the delimiter is not a comma.
+Of a CSV file encoding, delimiter and decimal mark are detected. Encodings: UTF-8, UTF-16 (with or without a byte order
+mark), else Windows-1252, which is Latin-1 with quotes. The delimiter is the one of `,` `;` tab `|` that occurs most often
+in the header; a first line `sep=;` (Excel's) goes before. Numbers are read with a decimal comma in columns that have no
+decimal point, where the delimiter is not a comma.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From an XLSForm's rows to attributes and questions, with a note of everything that could not be carried over.
+"""From an XLSForm's rows to attributes and questions, and to a study definition in TOML.
 
-An imported form as a study definition in TOML, with what is still to be filled in as comments.
+Everything that could not be carried over is noted, and what is still to be filled in stands there as comments.
 """
 
 from __future__ import annotations

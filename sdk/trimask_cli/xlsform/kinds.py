@@ -1,8 +1,7 @@
 """What each type of an XLSForm's questions becomes: the question's own settings, and the attributes it fills.
 
-XLSForm expressions: limits and choices that stand alone in a constraint; a relevance in a study's words.
-
-An expression that is not recognised completely is not imported at all: half a condition is a different condition.
+Of XLSForm's expressions, limits and choices that stand alone in a constraint are read, and a relevance in a study's
+words. An expression that is not recognised completely is not imported at all: half a condition is a different condition.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The gate every call passes before its handler runs: who is calling, and does the permission table let them.
 
-Who may call what: one table of every RPC, from which the gate decides and docs/permissions.md is written.
-
-`python -m trimask_server.access.gate` prints the page. An RPC that is served and not in the table stops the node
-from starting, so nothing is ever open because somebody forgot it.
+One table names every RPC; the gate decides from it, and `python -m trimask_server.access.gate` writes docs/permissions.md
+from it. An RPC that is served and not in the table stops the node from starting, so nothing is ever open because somebody
+forgot it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a node serves about studies on their way to approval: to collectors (proposing) and to its own operator.
+"""What a node serves about studies and itself: to collectors that propose, to its own operator, and to its peers.
 
-What every node serves its peers: describing itself, and registering studies that all parties approved.
+Studies on their way to approval; registering those that all parties approved; describing itself.
 """
 
 from __future__ import annotations

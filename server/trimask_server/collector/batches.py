@@ -1,7 +1,4 @@
-"""A planned block and the right providers: bound everywhere, released everywhere, or erased everywhere.
-
-The submissions that every right provider holds and no block has, in the order in which they were complete.
-"""
+"""Blocks and right providers: what all hold and no block has, and plans bound, released or erased everywhere."""
 
 from __future__ import annotations
 
@@ -185,7 +182,7 @@ class Batches:
         except Refused as error:
             # Waiting does not help, so it counts as an attempt: a plan refused permanently is given up. A provider that
             # was restored and has lost a row or its check is told of every check and block before it is asked again
-            # (`restores`).
+            # (`driver`).
             if error.reason.final or error.reason in (Reason.UNKNOWN_ROW, Reason.ROW_NOT_CHECKED):
                 await self._ledger.next_attempt(block.block_id)
             raise

@@ -3,13 +3,11 @@
 Everything the driver decides is in the ledger before it is sent to anybody, and every call it makes is idempotent; so after
 a crash, its own or another node's, it picks up the block where the ledger says it is.
 
-Nodes restored from backups: what the collector tells a right provider whose store is not the one it knew.
-
-A restored store may hold rows that were pooled and erased since the backup was made, and lack rows and plans that came
-since. Before anything new is planned the provider is sent every block again. It binds plans that are under way again,
-and erases pooled blocks again; with their plans it also uses up the ids of rows it does not have. All of these calls
-may be repeated. A block in progress with rows that the provider lost cannot be finished: it is erased
-everywhere and the owner is told.
+A right provider restored from a backup has a store that is not the one the collector knew. It may hold rows that were
+pooled and erased since the backup was made, and lack rows and plans that came since. Before anything new is planned the
+provider is sent every block again. It binds plans that are under way again, and erases pooled blocks again; with their
+plans it also uses up the ids of rows it does not have. All of these calls may be repeated. A block in progress with rows
+that the provider lost cannot be finished: it is erased everywhere and the owner is told.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Asking a study's providers what they are, and remembering when each last answered.
-
-The collector remembers every provider's last audit head, so that a log cut short or rewritten is noticed.
+"""Asking a study's providers what they are, and remembering when each last answered and the head of its audit log.
 
 A provider's operator holds the key its log is signed with and could write another log. What it cannot do is make the
-new one agree with a head somebody else kept.
+new one agree with a head somebody else kept: a log cut short or rewritten is noticed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What every published dataset has, whatever the suite: files placed whole, and a signed manifest.
+"""Releases and published datasets, whatever the suite: the table of releases, files placed whole, a signed manifest.
 
-The collector's releases and published datasets, as everybody asks for them, whatever the study's suite.
-
-The table of releases, whatever the suite: which one a planned block joins, counting the block into it, and the one that
-a study with a budget answers from.
+The table says which release a planned block joins, counts the block into it, and knows the one that a study with a budget
+answers from.
 """
 
 from __future__ import annotations

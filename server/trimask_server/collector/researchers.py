@@ -1,7 +1,4 @@
-"""Researchers' tokens: what the owner asks of the collector.
-
-What the collector serves researchers: published datasets and their files.
-"""
+"""What the collector serves researchers, published datasets and their files; and the tokens that the owner gives them."""
 
 from __future__ import annotations
 

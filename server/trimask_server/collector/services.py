@@ -1,6 +1,6 @@
 """What the collector serves about studies: to devices and everybody, and to the study's owner.
 
-From a study's owner to every operator and back: the collector forwards a proposal and gathers the decisions.
+It forwards an owner's proposal to every operator and gathers the decisions.
 """
 
 from __future__ import annotations

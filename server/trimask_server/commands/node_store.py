@@ -1,6 +1,6 @@
-"""`trimask node backup|restore|rotate-storage-key`: a node's store and the keys it is encrypted with.
+"""`trimask node backup|restore|rotate-storage-key|rotate-sealing-key`: a node's store, and keys that are replaced.
 
-`trimask node rotate-sealing-key`: a new key for devices to seal to, with an overlap for those that hold the old one.
+A new sealing key overlaps with the old one, for devices that hold that.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Peers are known by the one DNS name in a certificate (`tls_name`), never by wher
 may move without a new certificate, and holding a host gives nobody another party's name. Key files have mode
 0600 from the start and are never overwritten.
 
-A certificate authority for development, and the TLS certificates it issues. An institution uses its own.
+The certificate authority here is for development; an institution uses its own.
 """
 
 from __future__ import annotations

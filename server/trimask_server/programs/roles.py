@@ -1,10 +1,7 @@
-"""Assembles a node of each role from its packages: its services, its state and its background tasks.
+"""The node programs, `trimask collector|right|left --config FILE`: each role assembled from its packages and the suites.
 
-The node programs: `trimask collector|right|left --config FILE`.
-
-The suites there are, by name.
-
-Signals to a node's process: SIGTERM and SIGINT stop it gracefully, a second one at once, SIGHUP reloads keys.
+A node has services, state and background tasks. `SUITES` has every suite there is, by name. SIGTERM and SIGINT stop the
+process gracefully, a second one at once; SIGHUP reloads keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A block's plan on the wire: the ids in it, and what the collector signs.
-
-The roles of a study's right providers.
-"""
+"""A block's plan on the wire: the ids in it, what the collector signs, and the roles of a study's right providers."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 It sees only public keys, and stores only how many it signed: nobody can find out later who was invited, and no invitation
 can be revoked. Every right provider, this one too, binds each to the first submission that comes with it and counts them.
-
-Invitations that were used, each bound to the first submission that came with it for as long as the study is kept.
+The binding lasts as long as the study is kept.
 """
 
 from __future__ import annotations

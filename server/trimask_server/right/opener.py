@@ -1,12 +1,8 @@
-"""Where components are opened: in the event loop, or many at a time in a process beside it.
+"""Opening sealed components and signing their receipts: in the event loop, or many at a time in a process beside it.
 
-In the event loop two curve operations block everything else. Under load they go, in batches, to a second process with the
-keys; a single submission is opened in the event loop, which is quicker than sending it there. Receipts signed there are
-given out only after the row is on disk.
-
-Opening a sealed component and signing its receipt.
-
-Two curve operations: half of what a submission costs a right provider. `opener` decides where they are done.
+Two curve operations are half of what a submission costs a right provider, and in the event loop they block everything else.
+Under load they go, in batches, to a second process with the keys; a single submission is opened in the event loop, which is
+quicker than sending it there. Receipts signed there are given out only after the row is on disk.
 """
 
 from __future__ import annotations

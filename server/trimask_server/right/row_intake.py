@@ -1,10 +1,9 @@
-"""How a right provider stores the rows that arrive: many in one statement, each once, or the reason why not.
+"""How a right provider stores the rows that arrive, many in one statement, each once, or the reason why not; withdrawals.
 
-Withdrawals on disk: a row that is in no block is erased, and its id stays so that it cannot come (again).
-
-Anybody can make up a key. Where its submission is not here, an id is kept only for a caller with an invitation, which is
-bound to that id; in an open study, for a bounded number. Once the study accepts nothing more, the provider's statement is
-true without anything being kept.
+A withdrawn row that is in no block is erased, and its id stays so that it cannot come (again). Anybody can make up a key.
+Where its submission is not here, an id is kept only for a caller with an invitation, which is bound to that id; in an
+open study, for a bounded number. Once the study accepts nothing more, the provider's statement is true without anything
+being kept.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class RowStore:
         return await self.database.write(write)
 
     async def bind_drawn(self, study_id: bytes, block_id: bytes) -> bytes:
-        """Bind the rows of a block that was drawn (`suites.rows.draw_store`); their ids, joined and sorted."""
+        """Bind the rows of a block that was drawn (`suites.rows.right_draw`); their ids, joined and sorted."""
 
         def write(tx: Transaction) -> bytes:
             block = tx.row(

@@ -6,7 +6,7 @@ until none of them is left; then it is destroyed (`forget_spent`). A payload sea
 the device has no answers any more from which it could be sealed again, and must not draw new noise behind the person's
 back. So the overlap must be longer than a device may stay offline.
 
-The sealing keys a right provider uses now: replaced whole when their file changes, destroyed when no row needs them.
+The keys in use are replaced whole when their file changes.
 """
 
 from __future__ import annotations

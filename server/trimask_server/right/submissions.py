@@ -1,6 +1,6 @@
-"""Accepting components from devices.
+"""Accepting components from devices; and who erases a study at a provider.
 
-Who erases a study at a provider. A left provider has the same tables, with no row of a person in them.
+A left provider has the same tables, with no row of a person in them.
 """
 
 from __future__ import annotations

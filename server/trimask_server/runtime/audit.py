@@ -4,11 +4,9 @@ Entries name studies, blocks, counts and reasons. Nothing of a person (no submis
 secret goes in. SQL triggers refuse changes and deletions; the hash chain reveals those made in the files directly. The
 head is written beside the store once a second and told to collectors, so that a log cut short is noticed too.
 
-The audit log's chain: what an entry's hash covers, and finding the first entry that does not fit.
-
-Everything here works on an exported log with nothing but the node's public identity. Every entry is signed, not only a
-batch's head, so that any stretch that ends in an entry proves itself; entries are few (refusals are gathered for a
-second before they make one), so the signatures cost nothing that matters.
+The chain, and the first entry that does not fit it, are checked on an exported log with nothing but the node's public
+identity. Every entry is signed, not only a batch's head, so that any stretch that ends in an entry proves itself; entries
+are few (refusals are gathered for a second before they make one), so the signatures cost nothing that matters.
 """
 
 from __future__ import annotations

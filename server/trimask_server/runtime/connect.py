@@ -52,7 +52,7 @@ class HttpCall:
         self._code: grpc.StatusCode | None = None
         self.message = ""
         self.trailers: tuple[tuple[str, str], ...] = ()
-        self.task: Any = None  # what reads the message, while it does: `operations.arrivals` may end it
+        self.task: Any = None  # what reads the message, while it does: `inbound_limits` may end it
         self.reading = False
 
     def peer(self) -> str:

@@ -1,6 +1,6 @@
 """What the services of a node share: who it is, its settings, its store and its peers. Bindings that never change.
 
-The threads that apply masks: a few beside the event loop, each with one BLAS thread.
+Masks are applied by a few threads beside the event loop, each with one BLAS thread.
 """
 
 from __future__ import annotations

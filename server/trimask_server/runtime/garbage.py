@@ -1,4 +1,4 @@
-"""The background task that erases studies closed long ago; the owner of each table erases its part (`store.erasure`).
+"""The background task that erases studies closed long ago; the owner of each table erases its part (`store.interface`).
 
 At a right or left provider: rows (already erased with their blocks), ids, hashes, plans, which invitation came with which
 submission, the proposal, data keys. At the collector: plans, with the ids in them, the proposal, notes and counts. What

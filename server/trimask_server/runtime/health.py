@@ -1,9 +1,8 @@
 """Whether a node can do its work now, in words; HTTP and gRPC health say the same.
 
-Draining: a node that is about to stop accepts no new work. Telling one worker of the node tells all of them.
-
-A device whose submission was acknowledged has it on disk, for acknowledging comes after the commit; what is refused while
-draining is sent again by the device.
+A node that is about to stop drains: it accepts no new work. Telling one worker of the node tells all of them. A device
+whose submission was acknowledged has it on disk, for acknowledging comes after the commit; what is refused while draining
+is sent again by the device.
 """
 
 from __future__ import annotations

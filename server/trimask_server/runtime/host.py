@@ -1,8 +1,7 @@
 """Running a node: its two TLS servers with health and reflection, its background tasks, draining and stopping.
 
-Clock skew between nodes, with which invitations, tokens and certificates expire too early or too late.
-
-Background tasks of one node: a failure is logged, and all of them are cancelled when the node stops.
+A background task that fails is logged, and all of them are cancelled when the node stops. Clock skew between nodes, with
+which invitations, tokens and certificates expire too early or too late, is measured and said.
 """
 
 from __future__ import annotations

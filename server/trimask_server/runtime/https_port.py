@@ -5,9 +5,7 @@ and audit; an address has one bucket for both ways in, and unfinished messages s
 hosts that the open studies of this node name (`[web] hosts`), each for its own studies alone.
 
 What a stranger may hold is bounded: a connection's request head by size and time, connections by number and address
-(`https_connections`), a message by `operations.limits` and `operations.arrivals`.
-
-A limit on the connections of the HTTPS port: aiohttp has none of its own.
+(aiohttp has no such limit of its own), a message by `inbound_limits`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""A node's limits: message size by RPC, and concurrent calls.
+"""A node's limits on what comes in: message size by RPC, concurrent calls, and messages that are not whole yet.
 
 A refusal here costs little: it comes before the message is parsed, before anything is decrypted and before the store is
 asked. `overloaded` says when to come again. Slow and idle clients hold a connection and no more; gRPC's own limits
-(`server_options`) end those. What may be begun, by address, and what unfinished messages hold is bounded by `arrivals`.
+(`server_options`) end those.
 
-Messages on their way in: how many an address may begin, how many there are at once on a port, how long one may take.
-
-gRPC holds an unfinished message in memory, up to the size its port takes (`limits.server_options`), for as long as the
-connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the message
-is whole and the call can be ended. A port has a fixed number of places, shared out by address (`addresses.Shares`): when
-all are taken, the address with most unfinished messages loses the one that has been arriving for longest. An honest message
-takes a moment, a stalled one grows old.
+Messages on their way in are bounded too: how many an address may begin, how many there are at once on a port, how long
+one may take. gRPC holds an unfinished message in memory, up to the size its port takes (`server_options`), for as long as
+the connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the
+message is whole and the call can be ended. A port has a fixed number of places, shared out by address
+(`addresses.Shares`): when all are taken, the address with most unfinished messages loses the one that has been arriving
+for longest. An honest message takes a moment, a stalled one grows old.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The one place where an exception becomes an answer.
+"""What is around every handler: the one place where an exception becomes an answer, and the record of the call.
 
 A handler raises; the guard around it counts the reason, logs it, and answers with the status, the message, and the reason
 in the trailing metadata. What was not foreseen is logged with its traceback and answered without detail.
-
-The layer around every call that records its id, study, trace, duration and status.
+Of every call its id, study, trace, duration and status are recorded.
 """
 
 from __future__ import annotations

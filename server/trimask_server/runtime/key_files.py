@@ -1,8 +1,7 @@
 """Checks of a node's key folder: missing files, file permissions, and when the certificate expires.
 
-The same at each start, where what is wrong stops it and what is weak is in the log, and in `trimask node doctor`.
-
-One line of a health check: whether something is in order, and what to do if not.
+The same at each start, where what is wrong stops it and what is weak is in the log, and in `trimask node doctor`. A
+check is one line: whether something is in order, and what to do if not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logs: one line an event, as text or JSON, never a secret.
+"""Logs and traces: one line an event, as text or JSON, one trace across parties, never a secret.
 
 Every line knows the request it belongs to and the first digits of its study. No line at info or above has the id of a
 submission: with a provider's own clock that would tie a row to a moment and an address.
@@ -7,20 +7,17 @@ What a line names (`log.info("pooled block=%s rows=%d", ...)`) is a field of its
 full disk or a database that is away is said in its own words, without a traceback. What a background task, or one request,
 has said within the last minute is not said again.
 
-What a line of the log and a call to a peer know of the request they belong to.
-
 A request is named by 16 random hexadecimal digits, drawn where it enters the system and handed on from node to node, so
 that one grep over all nodes' logs shows one request. It names a call, never a person: a device does not send one, and one
 that comes on the public port is not believed.
 
-Traces across parties: W3C trace context in gRPC metadata, spans by OpenTelemetry.
+Traces are W3C trace context in gRPC metadata, spans by OpenTelemetry. The API alone is needed; without an SDK every span
+is a no-op. Where `opentelemetry-sdk` and an OTLP exporter are installed and the standard OTEL_ variables name an
+endpoint, spans are exported. Attributes are the rpc, its status, the node and the first digits of the study: nothing of a
+person. Trace context is taken from peers alone, never from the public port, where it could tie a device's requests to
+each other.
 
-The API alone is needed; without an SDK every span is a no-op. Where `opentelemetry-sdk` and an OTLP exporter are installed
-and the standard OTEL_ variables name an endpoint, spans are exported. Attributes are the rpc, its status, the node and the
-first digits of the study: nothing of a person. Trace context is taken from peers alone, never from the public port, where
-it could tie a device's requests to each other.
-
-Tells a failing disk or database server from a wrong request: such failures are temporary and refused as that.
+A failing disk or database server is told from a wrong request: such failures are temporary and refused as that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls between nodes: mutual TLS, deadlines and retries.
+"""Calls between nodes, by mutual TLS, with deadlines and retries; and the node's keys they are made with.
 
-A node's keys: who it is, how it is reached over TLS, and what its store is encrypted with.
+The keys are who the node is, how it is reached over TLS, and what its store is encrypted with.
 """
 
 from __future__ import annotations

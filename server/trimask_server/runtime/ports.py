@@ -1,6 +1,6 @@
 """One gRPC port of a node: its services behind the gate, the limits and the guard, with health and reflection.
 
-Whether an address can be listened on, and which process has it if not.
+Where an address cannot be listened on, it is said which process has it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one.
 
-The version that runs here, read once: the collector asks every node for it several times a second.
+The version that runs here is read once: the collector asks every node for it several times a second.
 """
 
 from __future__ import annotations

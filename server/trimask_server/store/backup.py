@@ -1,15 +1,13 @@
 """Backing a node's store up to a file, and restoring it.
 
-A backup is one file: SQLite's own, or pg_dump's custom format. It has no keys in it: what it holds of rows and factors can
-be read only with the `storage.keys` of the node it was made at.
+A backup is one file: SQLite's own online backup, or pg_dump's custom format (`postgres_backup`). It
+has no keys in it: what it holds of rows and factors can be read only with the `storage.keys` of the node it was made at.
 
 A restored store is given a new generation, by which the collector notices and tells a right provider of every block
-again before it plans anything (`collector.restores`). A restored collector cannot be told what it published and answered
+again before it plans anything (`collector.driver`). A restored collector cannot be told what it published and answered
 since the backup; so it discards the factors it had then, because otherwise the same rows could be published or paid for
 twice. Nor can a right provider be told what it delivered: without the ledger it last ran with it delivers nothing more of
-the studies it had then.
-
-Backups of the embedded store: SQLite's online backup, and a file put in the place of another.
+the studies it had then. All of this is done in the transaction that restores (`after_restore`).
 """
 
 from __future__ import annotations

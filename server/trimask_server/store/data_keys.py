@@ -4,7 +4,7 @@ What is stored is encrypted under a data key (AES-256-GCM); data keys are in the
 ring. Each is bound to its place: a wrapped key to its study and scope, a value to whatever names it, so that nothing
 can be moved. Erasing something ends with destroying its data key.
 
-A fresh master key for a store, whether its node runs or not.
+A store is given a fresh master key whether its node runs or not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which store a node has: a SQLite file in its data folder, or a schema on a PostgreSQL server if one is configured.
 
-The tables of each kind of node, as ordered steps: append, never edit.
-
-The name of a first step says for which kind of node it is, so that a node refuses the schema of another kind.
+The tables of each kind of node are ordered steps: append, never edit. The name of a first step says for which kind of node
+it is, so that a node refuses the schema of another kind.
 """
 
 from __future__ import annotations

@@ -10,12 +10,9 @@ writes. A function that claims its rows itself (`Transaction.claim`) may say `ex
 SQL is the common part of SQLite's and PostgreSQL's: `?` for parameters (and nowhere else in a statement), `ON CONFLICT`
 for upserts, a `sequence` column where order of arrival matters.
 
-A dated step of a store's schema, in the words of both databases.
-
-How a node erases a study: the owner of each table erases the study's rows in it.
-
-An owner has a function `erase_study(tx, study_id)` for its own tables. A role names its owners once (`right.tables`,
-`collector.tables`), and the study registry asks all of them, in one transaction.
+A `Migration` is a dated step of the schema, in the words of both databases. To erase a study, the owner of each table
+erases the study's rows in it: an owner has a function `erase_study(tx, study_id)` for its own tables. A role names its
+owners once (`right.submissions`, `collector.tables`), and the study registry asks all of them, in one transaction.
 """
 
 from __future__ import annotations

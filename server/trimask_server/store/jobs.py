@@ -11,7 +11,7 @@ whose job was given to another, and keeps the job from being given away until th
         check_lease(tx, job)
         ...
 
-A store that writes only while this worker holds the job's lease.
+`FencedStore` writes only while this worker holds the job's lease.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Master keys wrap data keys (`data_keys`), nothing else. The newest active one wraps; retired ones only unwrap what they
 wrapped before they were retired.
 
-Files of keys: written whole or not at all, never readable by others for an instant, their old bytes overwritten.
+Files of keys are written whole or not at all, never readable by others for an instant, their old bytes overwritten.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A node's schema on a PostgreSQL server: connecting to it, bringing it up to date, vacuuming it.
-
-Transaction functions' statements on PostgreSQL, and which of its errors mean what.
-"""
+"""A node's schema on a PostgreSQL server: connecting, statements and errors, bringing it up to date, vacuuming."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a suite is: one way of collecting rows, as parts for a right provider, a left provider and a collector.
 
 What suites share is below (`right`, `collector`); what differs is in a suite's own folder. Suites do not know each other.
-To add one: a folder here with a `Suite`, and a line in `registry`.
+To add one: a folder here with a `Suite`, and its name in `programs.roles.SUITES`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adding privacy losses up: the convolution of loss distributions, with the digits of a small delta kept.
+"""Privacy-loss distributions on a lattice, and adding them up, with the digits of a small delta kept.
 
 Statement. For mechanisms run one after another, each chosen whatever the earlier ones said, the sum of the losses of
 their dominating pairs dominates (Zhu, Dong, Wang 2022, Theorem 10). The convolution is one product of Fourier transforms.
@@ -9,16 +9,14 @@ Basis: proved but for that allowance, which is an estimate: 4 units in the last 
 of the length, of the Euclidean norm, as the usual bounds on Fourier transforms have it.
 Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
 
-Privacy-loss distributions on a lattice, rounded so that delta is never too small.
-
-Statement. A dominating pair of laws P, Q has the loss L = ln dP/dQ, and delta(epsilon) = E_P[(1 - e^(epsilon - L))_+];
-losses of mechanisms run one after another add up. Here L lies on a lattice of step h. A loss between two places a < b is
-put at both, under P with the shares 1 - u and u, u = (1 - e^(a - L))/(1 - e^(a - b)): both laws keep their mass, so
-dP/dQ is only spread out and the discrete pair dominates (the connect-the-dots rule of Doroshenko, Ghazi, Kamath, Kumar,
-Manurangsi 2022). Losses below the lattice are raised to its lowest place, those above it give away what exceeds its
-highest place as an infinite loss. So far everything is proved; it errs upward by about h^2/6 of variance a mechanism.
-What is estimated: masses are Gauss-Legendre sums of positive terms (relative error about 1e-13).
-Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
+Statement (the lattice, rounded so that delta is never too small). A dominating pair of laws P, Q has the loss L = ln
+dP/dQ, and delta(epsilon) = E_P[(1 - e^(epsilon - L))_+]; losses of mechanisms run one after another add up. Here L lies
+on a lattice of step h. A loss between two places a < b is put at both, under P with the shares 1 - u and u, u = (1 - e^(a
+- L))/(1 - e^(a - b)): both laws keep their mass, so dP/dQ is only spread out and the discrete pair dominates (the
+connect-the-dots rule of Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Losses below the lattice are raised to its
+lowest place, those above it give away what exceeds its highest place as an infinite loss. So far everything is proved; it
+errs upward by about h^2/6 of variance a mechanism. What is estimated: masses are Gauss-Legendre sums of positive terms
+(relative error about 1e-13). Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
 """
 
 from __future__ import annotations

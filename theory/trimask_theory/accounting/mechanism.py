@@ -1,7 +1,7 @@
 """What a mechanism costs in privacy, as one object: its curve, its inverse, its trade-off, and what several cost together.
 
 A `Mechanism` says for which neighbours and on what basis its numbers hold. `compose` adds mechanisms up: Gaussian ones
-exactly (mu^2 add up), others through the loss distributions of their dominating pairs (`loss`, `composition`).
+exactly (mu^2 add up), others through the loss distributions of their dominating pairs (`composition`).
 Derivation: docs/theory/gaussian-pairs.md#loss-distributions.
 """
 

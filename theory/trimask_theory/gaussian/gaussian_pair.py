@@ -8,16 +8,14 @@ where U A U' = I - S1^{1/2} S2^{-1} S1^{1/2} (the theorem prints the first expon
 +1/2), b = -U' S1^{1/2} S2^{-1} (mu1 - mu2), c = eps + ln sqrt(det S1/det S2) - (mu1 - mu2)' S2^{-1} (mu1 -
 mu2)/2. The pair is (eps, delta)-close when both directions are at most delta; eps = 0 is the total variation
 distance. Assumptions. Both covariances positive definite, and well enough conditioned for the answer to mean
-something. Proved; the expectation is evaluated numerically, as one contour integral (`_loss`) with full
+something. Proved; the expectation is evaluated numerically, as one contour integral (below) with full
 relative accuracy.
 Derivation: docs/theory/gaussian-pairs.md#spectrum and docs/theory/errata.md#ndis.
 
-The privacy loss of a pair of normal distributions, and its hockey-stick divergence.
-
-Statement. After a change of coordinates a pair of normals is a product of coordinates in which N1 is
-standard and N2 is a normal of another mean and variance. With ratio rho_j = (variance under N1)/(variance
-under N2), deficit a_j = 1 - rho_j and shift y_j = (difference of means)/(standard deviation under N2), the
-loss ln dN1/dN2 under N1 is
+Statement (the privacy loss of the pair, and its hockey-stick divergence). After a change of coordinates a pair of normals
+is a product of coordinates in which N1 is standard and N2 is a normal of another mean and variance. With ratio rho_j =
+(variance under N1)/(variance under N2), deficit a_j = 1 - rho_j and shift y_j = (difference of means)/(standard deviation
+under N2), the loss ln dN1/dN2 under N1 is
 
     L = sum_j [ -ln(rho_j)/2 + y_j^2/2 - a_j Z_j^2/2 + sqrt(rho_j) y_j Z_j ],   Z standard normal
 
@@ -199,7 +197,7 @@ def estimate(
 
 
 def _reduce(difference: Array, cov1: Array, cov2: Array) -> tuple[Array, Array, Array]:
-    """Deficits a, ratios rho = 1 - a and squared shifts y^2 of the pair in its own coordinates (see `_loss`).
+    """Deficits a, ratios rho = 1 - a and squared shifts y^2 of the pair in its own coordinates (second statement above).
 
     With S2 = L L', the eigenvectors V of L^{-1} (S2 - S1) L^{-T} = V a V' diagonalise the pair. Taking the
     difference first keeps the digits of a where the covariances are close, and makes a = 0 exact where equal.

@@ -13,10 +13,8 @@ Assumptions. The stated bound on dv. Proved; the steps are public and the noise 
 cryptographic. With a source that has no whole-number noise (a NumPy generator, in tests) normals are rounded.
 Derivation: docs/theory/mechanisms.md#grid-noise.
 
-A sum of rounded Gaussians is a rounded Gaussian, up to a total variation that is stated.
-
-Statement. Let R_1..R_h be independent with the law of round(N(0, d^2)), d >= 1. For h >= 2 the law of R_1 + ... + R_h is
-within the total variation
+Statement (a sum of rounded Gaussians is one, up to a total variation that is stated). Let R_1..R_h be independent with
+the law of round(N(0, d^2)), d >= 1. For h >= 2 the law of R_1 + ... + R_h is within the total variation
     tv(d, h) = exp(-pi^2 d^2) ((h + 1 + 2 pi d^2 sqrt(2 h)) 4.02^h + 2) / 2
 of round(N(0, h d^2) + U_1 + ... + U_(h-1)), U_i independent and uniform on [-1/2, 1/2]; for h = 1 the two are the same law.
 Added to whole numbers, the second is the Gaussian mechanism of deviation d sqrt(h), then noise independent of the data,
@@ -31,10 +29,7 @@ sum_m F(t + m)^h, |t| <= 1/2. Let A = |F(t)| and B = sum over m != 0 of |F(t + m
 The exponent (h - j) t^2 + j (1 - |t|)^2 is at least 1/2: it is least at |t| = j/h, where it is j (h - j)/h, or, for
 j > h/2, at |t| = 1/2, where it is at least h/4. So no probability differs by more than 4.02^h exp(-pi^2 d^2). Both variables
 are within h/2 of a N(0, h d^2) one, so each is beyond L = h/2 + pi d^2 sqrt(2 h) with probability at most exp(-pi^2 d^2);
-the 2 L + 1 whole numbers within, and the two tails,
-add up to twice the total variation. Proved; nothing is assumed.
-
-Where the mechanisms get their standard normal numbers.
+the 2 L + 1 whole numbers within, and the two tails, add up to twice the total variation. Proved; nothing is assumed.
 
 A mechanism that protects somebody is given a cryptographic source; a `numpy.random.Generator` has the same
 shape and serves tests and Monte Carlo, never a release.

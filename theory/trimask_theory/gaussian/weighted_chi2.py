@@ -4,7 +4,7 @@ Statement. cdf(x) = P[Q <= x] and sf(x) = P[Q > x] by inversion of the moment ge
 
     prod_j (1 - 2 w_j s)^{-k_j/2} exp(lambda_j w_j s / (1 - 2 w_j s)) * exp(tau^2 s^2 / 2)
 
-along a contour through its saddle point (`_contour`); weights may have any sign.
+along a contour through its saddle point (`contour`); weights may have any sign.
 Assumptions. The terms are independent; k_j > 0, not necessarily whole; lambda_j >= 0.
 Numerical, with a relative error below 1e-10 (seen: about 1e-14) down to probabilities of 1e-14 and far below,
 since the smaller of the two tails is always the one integrated, never one minus the other.

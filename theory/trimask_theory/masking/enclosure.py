@@ -2,7 +2,8 @@
 
 Statement. By the angle theorem (docs/theory/sharp-calibration.md#angle-theorem) the worst pair of records is orthogonal with
 both norms R. The two lengths rho, rho' of docs/theory/sharp-calibration.md#two-numbers are then independent: the pair of
-laws is the product of one experiment, chi_m(R^2) against chi_m, with its mirror image. Its likelihood ratio
+laws
+is the product of one experiment, chi_m(R^2) against chi_m, with its mirror image. Its likelihood ratio
 l(rho) = exp(-R^2/2) 0F1(; m/2; R^2 rho^2/4) increases, and on a grid of rho
  - an upper bound: all of a cell's probability is moved to the cell's two ends so that both laws keep their mass, which
    only spreads l and so makes the laws easier to tell apart; the cell without an upper end gives its surplus away;
@@ -12,13 +13,13 @@ distance falls with the square of the step. The grid may lie anywhere, so it is 
 One attribute leaves the experiment and its mirror image each by itself.
 Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#enclosure.
 
-delta(epsilon) of two parallel rows, enclosed: the two tails of noncentral chi laws at the likelihood ratio's crossing.
-
-Statement. One attribute, or two rows on one line: L is monotone in rho, rising if a > b, falling if a < b
-(docs/theory/sharp-calibration.md#remaining-pairs). So delta = P[S] - e^epsilon Q[S], S = {rho > t} or {rho < t}, L(t) =
-epsilon. A t near that gives a lower bound; with L(t1) <= epsilon <= L(t2) proved in balls, what lies between t1 and t2 adds
-at most P[t1 < rho < t2] (1 - e^(epsilon - L)) at its better end.
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
+Statement (two parallel rows: the two tails of noncentral chi laws at the likelihood ratio's crossing). One attribute, or
+two rows on one line: L is monotone in rho, rising if a > b, falling if a < b
+(docs/theory/sharp-calibration.md#remaining-pairs).
+So delta = P[S] - e^epsilon Q[S], S = {rho > t} or {rho < t}, L(t) = epsilon. A t near that gives a lower bound; with
+L(t1) <= epsilon <= L(t2) proved in balls, what lies between t1 and t2 adds at most P[t1 < rho < t2] (1 - e^(epsilon - L))
+at its better end. Basis: proved, given that ball arithmetic encloses what it says. Derivation:
+docs/theory/sharp-calibration.md#unit-enclosure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""log 0F1(; b; y) for every order b >= 1/2 and every y >= 0, without cancellation.
+"""log 0F1(; b; y) for every order b >= 1/2 and every y >= 0, without cancellation; and the noncentral chi law by it.
 
 Statement. With nu = b - 1, t = 2 sqrt(y), w = sqrt(1 + (t/nu)^2) and u = w - 1,
     log 0F1(; b; y) = nu (u - log(1 + u/2)) - log(1 + u)/2 + sum_k (D_k(1/w) - D_k(1)) / nu^k,
@@ -10,9 +10,8 @@ Hankel's expansion.
 Basis: numerical. Against mpmath the error is below 2e-14 of the value plus 1e-17, and 2e-13 absolute for
 orders under DEBYE_ORDER (tests/theory), for t up to 1e10.
 
-The noncentral chi law, in logarithms: accurate in its tails and to 10^7 dimensions.
-
-Statement. rho = |N(mean, I_m)|, the norm of a normal vector, has density
+Statement (the noncentral chi law, in logarithms: accurate in its tails and to 10^7 dimensions). rho = |N(mean, I_m)|, the
+norm of a normal vector, has density
     2 rho^(m-1) (2^(m/2) Gamma(m/2))^-1 exp(-(rho^2 + nc)/2) 0F1(; m/2; nc rho^2/4),  nc = |mean|^2.
 Basis: the density is exact; `log_sf` is Gauss-Legendre quadrature of a positive integrand, so that its
 error is relative to the tail and not to one. Working with rho and not rho^2 keeps the standard deviation

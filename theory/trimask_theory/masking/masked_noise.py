@@ -3,8 +3,9 @@
 Statement. Y^T Y is sufficient, and what one row adds to it is a rank-one noncentral Wishart law with at
 least m = rows - attributes degrees of freedom. So delta(epsilon) is at most the largest delta between two
 such laws over the allowed pairs of rows (x, x'): |x|, |x'| <= R and |x - x'| <= d. Method "sharp" computes
-that (docs/theory/sharp-calibration.md#setting); "bound" is a rule without an integral (`masked_bound`); "theorem" is
-Theorem 3.4 of the masked-noise paper (`masked_theorem`).
+that (docs/theory/sharp-calibration.md#setting); "bound" is a rule without an integral (`simple_rules`); "theorem" is
+Theorem 3.4
+of the masked-noise paper (`simple_rules`).
 Protection "record" is d = 2R: a person's whole row may change, and rows are clipped to norm R on the
 device. "unit" is the paper's d = 1, which for more than one attribute protects less than a record.
 `rows` is how many rows one Haar mask mixes before anyone looks: the smallest block of a block-diagonal

@@ -1,14 +1,13 @@
 """delta(epsilon) of two rows at an angle, enclosed: an integral over two dimensions in ball arithmetic.
 
-Statement. The plane of `_oblique_plane` is divided into rectangles. Where L <= epsilon surely: nothing. Where L >= epsilon
+Statement. The plane described below is divided into rectangles. Where L <= epsilon surely: nothing. Where L >= epsilon
 surely: Gauss-Legendre, its error bounded by the integrand on ellipses in the complex plane. Elsewhere: between nothing and
 length times width times a bound, and divided again, the largest of these bounds first.
 Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
 
-The plane over which the delta of two rows at an angle is integrated: density, loss, and bounds all over a rectangle.
-
-Statement. Let the rows have norms a, b (sigma = 1) and the angle theta in (0, 90] degrees. With rho = |Y x|/a,
-q = |Y x'| / (b sin) and x = q - rho cot, the central law has the density
+Statement (the plane: density, loss, and bounds all over a rectangle). Let the rows have norms a, b (sigma = 1) and the
+angle theta in (0, 90] degrees. With rho = |Y x|/a, q = |Y x'| / (b sin) and x = q - rho cot, the central law has the
+density
     f_0 = (2 / (2^(m/2) Gamma(m/2)))^2 (rho q)^(m-1) exp(-rho^2/2 - x^2/2) e^(-t) y(t),   t = cot rho q,
 y(t) = 0F1(; m/2; t^2/4), and delta is the integral of f_0 (l_a - e^epsilon l_b)_+ with l_a = e^(-a^2/2) y(a rho),
 l_b = e^(-b^2/2) y(b sin q). The axes (u, v) are those of (rho, x), turned so that {L = epsilon} is nearly straight.

@@ -1,17 +1,17 @@
-"""Solving the sharp delta of a masked release for sigma and for epsilon.
+"""Solving the sharp delta of a masked release for sigma and for epsilon, at its least favourable pair of neighbouring rows.
 
 Both solve at one pair of rows, look for a worse one (or a worse cell) there, and solve again until there is none.
 
-The least favourable pair of neighbouring rows of a masked release.
-
 Statement. delta grows with the Gram matrix of (x, x') in the Loewner order (docs/theory/sharp-calibration.md#domination)
-and, at fixed norms, does not increase with |<x, x'>| (docs/theory/sharp-calibration.md#angle-theorem). So
+and,
+at fixed norms, does not increase with |<x, x'>| (docs/theory/sharp-calibration.md#angle-theorem). So
   record, p >= 2:  the orthogonal pair (R, R) is worst for every epsilon;
   record, p = 1:   the pair (R, 0) is, in one direction or the other;
   unit, p >= 2:    |x| = R, |x - x'| = d and |x'| = r remain, r from the shortest possible to R, both directions;
   unit, p = 1:     |x| = a and |x'| = a - d, a from d to R, both directions.
-A curve of pairs is covered by cells (docs/theory/sharp-calibration.md#cells): one pair that need not be allowed is at least
-as bad as every pair of a cell, and the largest delta over the cells is returned. Cells that lie below a pair of the curve
+A curve of pairs is covered by cells (docs/theory/sharp-calibration.md#cells): one pair that need not be allowed is at
+least as
+bad as every pair of a cell, and the largest delta over the cells is returned. Cells that lie below a pair of the curve
 are not divided any further, which changes nothing about that maximum.
 Basis: proved; the deltas compared are quadratures. With 1,024 cells that is within 0.1 % of the curve's
 maximum, 0.4 % for few rows at epsilon = 20.

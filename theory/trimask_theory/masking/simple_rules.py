@@ -1,7 +1,8 @@
-"""Theorem 3.4 of the masked-noise paper, for rows of norm at most R and neighbours at distance at most d.
+"""Two rules for the noise of a masked release that need no integral: Theorem 3.4 of the masked-noise paper, and "bound".
 
-Statement. Y = A(X + C), A Haar on O(n), C i.i.d. N(0, sigma^2). With q(delta; df, nc) the upper
-delta-quantile of the noncentral chi-square law, the release is (epsilon, delta)-DP if
+Statement (Theorem 3.4, for rows of norm at most R and neighbours at distance at most d). Y = A(X + C), A Haar on O(n), C
+i.i.d. N(0, sigma^2). With q(delta; df, nc) the upper delta-quantile of the noncentral chi-square law, the release is
+(epsilon, delta)-DP if
     (2 R d + d^2)/(2 (n - p)) q(delta; 2 (n - p), R^2/sigma^2) + R d <= sigma^2 epsilon.
 The paper has R = sqrt(p) and d = 1. Its proof uses only lambda_max <= 2 R d + d^2, noncentrality <=
 R^2/sigma^2 and ||x|^2 - |x'|^2| <= 2 R d, which hold for every R and d (note: (26) of the paper prints the
@@ -11,10 +12,8 @@ Solved for delta the condition reads
 which falls in sigma: g has one root. Basis: proved.
 Derivation: docs/theory/calibration.md#theorem-3-4 and docs/theory/errata.md#masked-noise.
 
-A rule for the noise of a masked release that needs neither a search nor an integral: method "bound".
-
-Statement. Write m = n - p, Z for a chi^2_m(R^2/sigma^2) variable and q for its upper delta-quantile. The release is
-(epsilon, delta)-DP if
+Statement (method "bound", which needs no search either). Write m = n - p, Z for a chi^2_m(R^2/sigma^2) variable and q for
+its upper delta-quantile. The release is (epsilon, delta)-DP if
     sigma^2 epsilon >= D q/(2 m),                    D = R^2 for `record`,
                                                      D = R sqrt(2 R d - d^2) for neighbours within d < R;
 or, for such neighbours, if
@@ -24,8 +23,6 @@ Proof. log 0F1(; b; y) is concave with slope at most 1/b, so the privacy loss is
 domination both norms are R at no larger an inner product, and lambda^2 = R^4 - <x, x'>^2. Second rule: with a = x + x'
 and b = x - x', lambda = (a.b + |a||b|)/2 and the bound is linear in a.b, so that its ends rule.
 Basis: proved, with no angle theorem. Derivation: docs/theory/sharp-calibration.md#bound.
-
-The least noise at which a bound on delta that falls in sigma comes down to its goal.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """delta(epsilon) for neighbours within a distance, enclosed: a true pair from below, every cell's pair from above.
 
-Statement. The curve of pairs that can be worst (`_worst_pair`) is covered by cells, and a cell by one pair at least as bad
-(docs/theory/sharp-calibration.md#cells). In double precision the cells are chosen: divided where quadrature finds the
-cell's pair above the worst true pair by more than a part of the width asked for. Then each cell's pair is enclosed in ball
+Statement. The curve of pairs that can be worst (`sharp`) is covered by cells, and a cell by one pair at least as bad
+(docs/theory/sharp-calibration.md#cells). In double precision the cells are chosen: divided where quadrature finds the cell's
+pair above the worst true pair by more than a part of the width asked for. Then each cell's pair is enclosed in ball
 arithmetic, a pair far below the worst only as far as it takes to see that. The upper end is the largest of their upper
 ends, the lower end that of one true pair. Which cells there are is a choice and needs no proof; that they cover the curve
 is by construction. Basis: proved, given that ball arithmetic encloses what it says. Derivation:
 docs/theory/sharp-calibration.md#unit-enclosure.
 
-Which enclosure a masked release asks for: one dominating pair, or cells that cover the pairs that can be worst.
-
-Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#enclosure.
+A masked release asks for this one, or for that of one dominating pair (docs/theory/sharp-calibration.md#enclosure).
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ class _Curve:
         self._bessel: LogBessel | None = None
 
     def _rows(self, low: float, high: float) -> tuple[float, float, float, float]:
-        """The longer row of the longest pair, the other of the longest and of the shortest: `cover` of `_worst_pair`."""
+        """The longer row of the longest pair, the other of the longest and of the shortest: `cover` of `sharp`."""
         s = self._setting
         if s.one_attribute:
             span = s.row_norm - s.distance
@@ -186,7 +184,7 @@ def enclosed(
 ) -> tuple[float, float]:  # fmt: skip
     """(lower, upper) of delta for rows of norm at most `row_norm` within `distance`; `about` is log delta, about."""
     flint = require_flint()
-    # Every pair of rows is then allowed, as in `_worst_pair.family`.
+    # Every pair of rows is then allowed, as in `sharp`.
     if distance >= (1.0 if one_attribute else math.sqrt(2)) * row_norm:
         return enclose(epsilon, m, row_norm, sigma, one_attribute, about, width)
     largest = LARGEST_DEGREES if one_attribute else LARGEST_OF_CELLS

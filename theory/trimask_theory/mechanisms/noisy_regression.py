@@ -3,8 +3,7 @@
 Setting. The columns of a release are Z (p of them); regressor j is Z a_j, the response Z t; T = (a_1 .. a_k),
 beta = (T^T M T)^-1 T^T M t is the fit without privacy, b = (T^T G T)^-1 T^T G t the one from the release. D has mean zero
 and a known law (`trimask_theory.moments.noise_law`): that of masked rows, of verified moments, of a noisy Gram
-matrix, before or
-after they are moved onto what a schema knows.
+matrix, before or after they are moved onto what a schema knows.
 
 Statement. With theta = t - T beta, exactly, whatever the size of the noise,
     T^T G T (b - beta) = T^T D theta,   of mean zero and covariance V(beta), that of the gradients of a_j^T D theta.

@@ -13,7 +13,7 @@ Sharper, and ours: a row is itself part of the data, so v'(D'D + sigma^2 I)^{-1}
 sigma^2 = l^2 (1/s - 1) is enough. It is also necessary: the data set of that row alone attains the bound.
 
 Assumptions. Neighbours differ by one row of norm at most l; the mechanism sees only D'D, so masked data will do.
-Proved; the two tails are evaluated as one integral (`_loss`), which keeps the digits of a small delta.
+Proved; the two tails are evaluated as one integral (`gaussian_pair`), which keeps the digits of a small delta.
 Derivation: docs/theory/mechanisms.md#projection.
 """
 

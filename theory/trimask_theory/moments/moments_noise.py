@@ -14,17 +14,15 @@ Proof. With a, b the parts of x, y behind x_0, A = |a|^2, B = |b|^2, c = a . b a
 (1 + A)^2 + (1 + B)^2 - 2 (1 + c)^2 <= 2 R^4, attained at c = -1, which needs r >= 1. Below, c >= -sqrt(A B) > -1 leaves
 (sqrt A + sqrt B)^2 (2 + (sqrt A - sqrt B)^2), which grows in both up to 8 r^2. One honest provider (left = 1): a rounded
 Gaussian on whole totals is a rounding of the Gaussian mechanism's answer, so the guarantee holds to the letter, and what
-the others add is post-processing. More: a sum of rounded Gaussians, by `rounded_sum` the same up to a slack in delta, which
-is below 1e-28 for deviations of at least 4 steps, 2^20 entries, 16 providers and epsilon up to 50.
+the others add is post-processing. More: a sum of rounded Gaussians, by `grid_gaussian` the same up to a slack in delta,
+which is below 1e-28 for deviations of at least 4 steps, 2^20 entries, 16 providers and epsilon up to 50.
 
 Assumptions. Records of norm at most R, x_0 in it; neighbours replace one person's record. Proved.
 Derivation: docs/theory/verified-moments.md#noise and docs/theory/verified-moments.md#sensitivity.
 
-The room that totals and their noise have in the field (`trimask_core.moments.totals` has the noise itself).
-
-Room. Numbers are decoded in (-P/2, P/2), P = 2^61 - 1. |2^shift total + noise| stays below 2^59 unless the noise of all
-providers together is beyond 12 of its deviations: probability below 4e-33 an entry (a normal tail; the roundings add at
-most half a step a provider, which is counted).
+Room in the field (`trimask_core.moments.totals` has the noise itself). Numbers are decoded in (-P/2, P/2), P = 2^61 - 1.
+|2^shift total + noise| stays below 2^59 unless the noise of all providers together is beyond 12 of its deviations:
+probability below 4e-33 an entry (a normal tail; the roundings add at most half a step a provider, which is counted).
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ def calibrate(
 
 
 def calibrate_mu(mu: float, radius_squared: float, providers: int, honest: int = 1) -> MomentsCalibration:
-    """The noise for mu-GDP (for honest > 1: up to the total variation of `rounded_sum`)."""
+    """The noise for mu-GDP (for honest > 1: up to the total variation of `grid_gaussian`)."""
     providers, honest = _parties(providers, honest)
     scale = 1 / checks.positive("mu", mu) * (1 + 2.0**-50)
     return _calibration(scale, radius_squared, providers, honest, None, None)

@@ -10,9 +10,7 @@ grow with the number of missing components, but is then applied to A X itself. `
 algorithms for a coalition that no chain serves, as far as they will go. That they fail is evidence and not
 proof.
 
-Auditors can run this on a recorded block; `Views` is all it takes.
-
-What every party of a block held: the input of `trimask_theory.papers.attacks`, or of an auditor.
+Auditors can run this on a recorded block; `Views`, what every party of a block held, is all it takes.
 """
 
 from __future__ import annotations

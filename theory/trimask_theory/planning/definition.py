@@ -1,13 +1,12 @@
 """A study as its owner defines it, before it has parties, noise and an id: the sections of the TOML file as values.
 
-What an owner expects of the answers, from public knowledge: a definition's [expected], and people drawn by it.
+TOML is read strictly: an unknown key is refused with the nearest known name, a wrong type by its key's whole path.
 
-It is for planning alone: it is no part of the study, and nothing of the study's own data may enter. Numbers are normal with
+What an owner expects of the answers, from public knowledge, is a definition's [expected], by which people are drawn. It
+is for planning alone: it is no part of the study, and nothing of the study's own data may enter. Numbers are normal with
 the mean and deviation given, cut at their bounds; choices have the shares given; correlations are those of the normal
-variables behind. What is left out is taken as uncorrelated, with its mean in the middle (or at `centre`) and a deviation of
-a quarter of the range (or half of `scale`), and equal shares.
-
-TOML read strictly: an unknown key is refused with the nearest known name, a wrong type by its key's whole path.
+variables behind. What is left out is taken as uncorrelated, with its mean in the middle (or at `centre`) and a deviation
+of a quarter of the range (or half of `scale`), and equal shares.
 """
 
 from __future__ import annotations

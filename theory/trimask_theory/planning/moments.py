@@ -3,7 +3,7 @@
 Statement. R^2 is what the proof lets pass: the box of the schema, or the ball of `row_norm`. sigma is the least noise that
 any h = `honest_providers` right providers together must add so that a release of the totals gives (epsilon, delta), by
 `moments_noise`. The collector sees the release and nothing else, so there is no second guarantee towards it.
-Assumptions and basis: those of `moments_noise`; that totals and noise fit the field, by `moments_grid`.
+Assumptions and basis: those of `moments_noise`; that totals and noise fit the field, by `moments_noise` too.
 """
 
 from __future__ import annotations

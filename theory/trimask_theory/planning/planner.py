@@ -1,6 +1,6 @@
-"""What a study of the rows suite would cost and show, before it exists: noise, standard errors, upload, server work.
+"""What a study of either suite would cost and show, before it exists: noise, standard errors, upload, server work.
 
-Statement. For `rows` = n people in releases of N, the noise on the pooled Gram matrix is that of sigma(N) on
+Statement (rows). For `rows` = n people in releases of N, the noise on the pooled Gram matrix is that of sigma(N) on
 every row. With G = Y^T Y - n sigma^2 I, theta = (-beta, 1), RSS the residual sum of squares and q predictors,
     Var[score_j] = sigma^2 |theta|^2 G_jj + sigma^2 RSS + n sigma^4 (|theta|^2 + theta_j^2) + RSS/(n-q) G_jj,
 and with uncorrelated predictors a coefficient's standard error is sqrt(Var[score_j])/G_jj.
@@ -12,13 +12,11 @@ Operations a block of n, leading terms. Left masking reflects K1 matrices of n x
 right masking is the L of a thin LQ, 2 n^2 p - 2 n^3/3, and n reflections in p dimensions, 4 n^2 p - 2 n^3.
 Derivation: docs/theory/masking-and-pooling.md#researcher.
 
-What a study of the moments suite would cost and show, before it exists, for the same `Target` as the rows suite.
-
-Statement. `rows` = n people in releases of N: the pooled Gram matrix has the noise of ceil(n / N) releases, each of
-sigma_tot = sigma sqrt(K1 / h) on the diagonal and that over sqrt(2) off it. With G = n v on the diagonal, theta = (-beta, 1)
-and RSS the residual sum of squares of q predictors, a coefficient's variance is
+Statement (moments, for the same `Target`). `rows` = n people in releases of N: the pooled Gram matrix has the noise of
+ceil(n / N) releases, each of sigma_tot = sigma sqrt(K1 / h) on the diagonal and that over sqrt(2) off it. With G = n v on
+the diagonal, theta = (-beta, 1) and RSS the residual sum of squares of q predictors, a coefficient's variance is
     ceil(n / N) sigma_tot^2 / 2 (|theta|^2 + theta_j^2) / G_jj^2 + RSS / (n - q) / G_jj.
-Assumptions: the reference model of `planner`; every column but the constant is bounded and has `steps` steps; R^2 is p1, or
+Assumptions: the same reference model; every column but the constant is bounded and has `steps` steps; R^2 is p1, or
 the given norm's, which devices clip to. The bias of clipping is not in it (`ball.recommend_ball` weighs it).
 Basis: sigma as in `moments_noise` (proved); the standard error is first order in the noise (asymptotic).
 

@@ -1,4 +1,4 @@
-"""Studies of the rows suite: noise, noise columns, grid and who unmasks.
+"""Studies of the rows suite: noise, noise columns, grid, who unmasks; and what whoever approves one recomputes.
 
 Statement. sigma is the least noise (rounded up to a whole number of grid steps) at which a release of N rows
 gives (epsilon, delta) by `masked_noise`; the same sigma at n rows, a block, bounds what the collector sees.
@@ -6,9 +6,8 @@ tau is the least scale of the noise columns for the largest block (2 n - 1 rows)
 grid is the finest that leaves the components of scale 2 R / mu their headroom.
 Assumptions and basis: those of `masked_noise`, `trimask_core.rows.noise_columns` and `trimask_core.rows.grid`.
 
-Recomputes what a study of the rows suite claims, for whoever is asked to approve it.
-
-Basis: that of `masked_noise`, `honest_rows` and `accounting`; nothing the study states is taken for granted.
+Of what is recomputed the basis is that of `masked_noise`, `honest_rows` and `accounting`; nothing the study states is
+taken for granted.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """What the owner of a study writes: a TOML file, read strictly.
 
 Nothing is guessed. An unknown key is refused with the nearest known name, because a misspelt setting that is
-quietly ignored is a privacy failure; so is one of the other suite (`suite_settings`), and a value of the wrong type, by
+quietly ignored is a privacy failure; so is one of the other suite, and a value of the wrong type, by
 its key. Numbers that are well formed but cannot make a study are refused later, by `study_plan.create_study` and by the
 study itself.
 
-Which settings of a definition belong to one suite alone, and why the other refuses them.
-
-A setting that does nothing in a suite is refused there, with the reason: whoever wrote it believes that it does something.
+Some settings belong to one suite alone. A setting that does nothing in a suite is refused there, with the reason: whoever
+wrote it believes that it does something.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a study's definition and its parties to the study itself: every number the parties will sign.
 
-What is particular to a suite is in `plans.rows` and `plans.moments`. `verify_guarantees` is the other side: whoever is
-asked to approve a study recomputes what it claims.
+What is particular to a suite is in `planning.rows` and `planning.moments`. `verify_guarantees` is the other side: whoever
+is asked to approve a study recomputes what it claims.
 """
 
 from __future__ import annotations

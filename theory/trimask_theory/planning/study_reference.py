@@ -1,9 +1,7 @@
 """Every key of a study's TOML file, in words. `python -m trimask_theory.planning.study_reference` writes docs/study-file.md.
 
 Which keys there are, their types and defaults come from the classes that the file is read into, and which suite has a key
-from `suite_settings`; only the words are here.
-
-A table of a settings file as a table of a page: keys, types and defaults from the class it is read into.
+from `study_definition`; only the words are here.
 """
 
 from __future__ import annotations

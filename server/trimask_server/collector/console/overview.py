@@ -1,7 +1,4 @@
-"""What the console shows of one study, as plain values for its template.
-
-A study's budget in words, for the console: in all, spent, left, and how many answers it went to.
-"""
+"""What the console shows of one study, its budget in words included, as plain values for its template."""
 
 from __future__ import annotations
 

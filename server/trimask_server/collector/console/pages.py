@@ -1,10 +1,9 @@
 """The console's pages and forms. Everything an owner may do here can be done with the `trimask` program too.
 
-Signing in to the console: a token of scope "owner" in a cookie, and a form token derived from it in every form.
-
-The cookie is the token itself, so there is nothing to keep in memory: any worker can check it, and a revoked token is out at
-once. It is HttpOnly, SameSite=Strict and only for /console. Forms carry an HMAC of the token (whoever has no cookie
-cannot make it), and a request that names another origin is refused too.
+Who signs in has a token of scope "owner" in a cookie, and a form token derived from it in every form. The cookie is the
+token itself, so there is nothing to keep in memory: any worker can check it, and a revoked token is out at once. It is
+HttpOnly, SameSite=Strict and only for /console. Forms carry an HMAC of the token (whoever has no cookie cannot make it),
+and a request that names another origin is refused too.
 """
 
 from __future__ import annotations

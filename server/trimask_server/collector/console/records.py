@@ -1,6 +1,6 @@
 """What the console remembers of a study: complete submissions day by day, invitations the owner made, and when to close.
 
-Studies with a scheduled opening: until then only the collector has them, so no node accepts submissions.
+A study with a scheduled opening is the collector's alone until then, so no node accepts submissions.
 """
 
 from __future__ import annotations

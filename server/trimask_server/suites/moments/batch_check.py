@@ -4,16 +4,13 @@ Each step asks and stores before it says anything that follows from it, so that 
 fixed function of what is stored; a decision is on disk before its signature is given out; a batch is added up only when
 every signature has been seen, and then its rows are gone.
 
-A right provider's side of the check of a batch: its shares of the five forms, and what all shares say together.
+Of its shares of the five forms nothing depends on what others send; only `verdicts` does. A provider's word about a
+report is a fixed linear map of its own share, so a batch may be checked any number of times, in any company, and nothing
+more is learned (docs/theory/verified-moments.md#zero-knowledge).
 
-Nothing here depends on what others send but `verdicts`. A provider's word about a report is a fixed linear map of its own
-share, so a batch may be checked any number of times, in any company, and nothing more is learned
-(docs/theory/verified-moments.md#zero-knowledge).
-
-The field of P = 2^61 - 1 elements on arrays: many shares at a time.
-
-A product of a matrix of shares with a few columns is formed by three 21-bit limbs of each side in float64: a product
-of limbs has 42 bits, and up to 2^11 of them add up exactly. Multiplying by 2^s modulo P is a rotation of 61 bits.
+Many shares at a time are arrays over the field of P = 2^61 - 1 elements. A product of a matrix of shares with a few
+columns is formed by three 21-bit limbs of each side in float64: a product of limbs has 42 bits, and up to 2^11 of them
+add up exactly. Multiplying by 2^s modulo P is a rotation of 61 bits.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A right provider's batches on disk: what it decided about each, and its share of each batch's total.
+"""A right provider's batches on disk: what it decided about each, its share of each total, and what it delivers of them.
 
 decided: which reports are accepted, signed, with their sum beside; the rows are still here. added: every right provider
 signed the same; the rows were erased in the same transaction. disagreed: one of them signed something else; rows and sum
 are erased. A batch is in one release at most, for ever.
 
-From batches that were added up to what a right provider delivers: noisy, blinded, and committed to before it is sent.
-
-A provider's values are its share of the totals plus its noise plus masks that cancel over all providers, modulo P. The
-collector adds all providers' values up and reads them as signed numbers; it learns the noisy totals and nothing else.
-Every value is a function of the provider's secret and of what is asked, so that a repeat sends the same bytes.
+What is delivered is noisy, blinded, and committed to before it is sent. A provider's values are its share of the totals
+plus its noise plus masks that cancel over all providers, modulo P. The collector adds all providers' values up and reads
+them as signed numbers; it learns the noisy totals and nothing else. Every value is a function of the provider's secret
+and of what is asked, so that a repeat sends the same bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From gathered totals to a dataset anybody can check: the noisy totals, and what each right provider signed and sent.
+"""From deliveries to a dataset anybody can check: the noisy totals, and what each right provider signed and sent.
 
-The collector gathers totals: commitments of all right providers first, then every delivery, checked and added up.
+The collector gathers commitments of all right providers first, then every delivery, checked and added up.
 """
 
 from __future__ import annotations

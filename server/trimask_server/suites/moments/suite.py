@@ -1,7 +1,4 @@
-"""The moments suite's parts for each role of a node.
-
-What a right provider of the moments suite serves: the other right providers, and the collector.
-"""
+"""The moments suite's parts for each role of a node, and what a right provider serves: the other ones, and the collector."""
 
 from __future__ import annotations
 

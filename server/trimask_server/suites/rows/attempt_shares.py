@@ -1,11 +1,8 @@
-"""A provider's shares of attempts at blocks: begun, finished, given up, and handed back when the node drains.
+"""What a provider holds of attempts at blocks: its shares begun, finished, given up, and handed back when the node drains.
 
 Masks are never saved, so nobody else can finish an attempt that this node was part of. The collector is told, and begins
-another when the node is back.
-
-What right providers hold of rows, opened: once for the components and the tags that came with them.
-
-F at a right provider: the study names the seed of B_0 by its hash, and the collector sends it with a check of rows.
+another when the node is back. A right provider opens its rows once, for the components and the tags that came with them.
+The study names the seed of B_0 by its hash, and the collector sends it with a check of rows.
 """
 
 from __future__ import annotations

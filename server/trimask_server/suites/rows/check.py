@@ -1,4 +1,4 @@
-"""Whether a row has the noise columns a device adds, judged by a few directions among them that providers open.
+"""Whether a row has a device's noise columns, judged by directions that providers open; how much a block's answers weigh.
 
 A row is y = x F + g with g ~ N(0, tau^2) in every direction that F leaves free. For d orthonormal directions z in that
 space, drawn after the row is in, |y Z|^2 / tau^2 is chi-square(d), whatever the answers x: an honest row is outside
@@ -9,16 +9,14 @@ the directions are taken out of the row before it is masked, so nothing that fol
 Components are added up exactly: directions are rounded to whole numbers of 2^-30, and products of whole numbers are
 added in float64 a few bits at a time, below 2^53.
 
-The coin that right providers toss to check rows: everybody commits, then everybody reveals.
+The directions come from a coin that right providers toss: everybody commits, then everybody reveals. Nobody knows the
+seed while rows can still come into the check: each provider binds the rows before it commits, and shows its coin only to
+a party that shows the commitments of all. One provider that follows the protocol is enough for a seed that nobody chose.
+A provider's coin is a fixed function of the check, so that a store restored from a backup has no second one.
 
-Nobody knows the seed while rows can still come into the check: each provider binds the rows before it commits, and shows
-its coin only to a party that shows the commitments of all. One provider that follows the protocol is enough for a seed that
-nobody chose. A provider's coin is a fixed function of the check, so that a store restored from a backup has no second one.
-
-How much the answers of a block can weigh, so that answers far out of range are not pooled.
-
-Column j of A (X + C) has the sum of squares of column j of X + C, since A is orthogonal. Scaled answers are at most R_j = 1
-in absolute value, and rows at most R in norm, so for noise of scale sigma
+Answers far out of range are not pooled, because the answers of a block are bounded. Column j of A (X + C) has the sum of
+squares of column j of X + C, since A is orthogonal. Scaled answers are at most R_j = 1 in absolute value, and rows at
+most R in norm, so for noise of scale sigma
 
     sum of squares of column j  <=  n R_j^2 + 2 sigma sqrt(n) R_j z + sigma^2 n a,
 

@@ -1,9 +1,8 @@
 """The collector's part in draws and in the checks of their rows: it passes messages on, and decides nothing.
 
-Everything a draw is made of can be asked for again: a right provider repeats what it has said. So a collector that was
-restored from a backup finds the last draw again by its number, which right providers tell it.
-
-The collector's draws and checks of rows on disk: each is written down before it is sent to anybody, with its progress.
+Each is written down, with its progress, before it is sent to anybody. Everything a draw is made of can be asked for
+again: a right provider repeats what it has said. So a collector that was restored from a backup finds the last draw again
+by its number, which right providers tell it.
 """
 
 from __future__ import annotations

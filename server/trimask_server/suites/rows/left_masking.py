@@ -1,7 +1,7 @@
 """The left provider's share of a block: A_j, drawn for one attempt and forgotten with it.
 
 The first left provider masks nothing before it has checked, in studies with tags, that every row of every component is the
-one its device has tagged (`protocol.tag_check`).
+one its device has tagged (`tags.check_tags`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One attempt at masking a block: prepare keys, start masking, sum the deliveries. Waits for a node that is down.
+"""One attempt at masking a block: prepare keys, start masking, take the blinded deliveries in, and A X1 out of their sum.
 
-Blinded deliveries coming in, and A X1 out of them.
+It waits for a node that is down.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""A right provider checks rows with the others before any of them may be planned (`protocol.row_check`).
+"""A right provider checks rows with the others before any of them may be planned (`check`).
 
 The collector carries commitments and coins from one to the other and can choose neither; what is opened goes between right
 providers alone. Every step may be repeated, and after a restart or a restore gives the same.
 
-A right provider's checks of rows on disk: a row is in one check for ever, and a check has one seed.
-
-What was opened of a row is a fixed function of the row and the seed, so nothing is opened twice under other directions,
-whatever is asked again; and the directions can be taken out of the row whenever it is masked.
+A row is in one check for ever, and a check has one seed. What was opened of a row is a fixed function of the row and the
+seed, so nothing is opened twice under other directions, whatever is asked again; and the directions can be taken out of
+the row whenever it is masked.
 """
 
 from __future__ import annotations

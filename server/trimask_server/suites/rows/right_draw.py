@@ -1,9 +1,8 @@
-"""A right provider's part in the draw of blocks (`protocol.draw`): each step written down, then signed or shown.
+"""A right provider's part in the draw of blocks (`draw`): each step written down, then signed or shown.
 
-A right provider's present draw on disk: each step is here before anybody is told of it, and a repeat gives the same.
-
-A store that was restored from before a step takes it from the draw itself, in which this provider's own signatures are. The
-ids that a draw has fixed are marked beside the rows (`draw_number`) until the row is in a block or goes back.
+Of its present draw each step is on disk before anybody is told of it, and a repeat gives the same. A store that was
+restored from before a step takes it from the draw itself, in which this provider's own signatures are. The ids that a
+draw has fixed are marked beside the rows (`draw_number`) until the row is in a block or goes back.
 """
 
 from __future__ import annotations

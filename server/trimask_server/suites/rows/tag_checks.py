@@ -1,4 +1,4 @@
-"""Right providers show each other, before rows are planned, that devices' tags are right (`protocol.tag_opening`)."""
+"""Right providers show each other, before rows are planned, that devices' tags are right (`tags`)."""
 
 from __future__ import annotations
 

@@ -7,11 +7,9 @@ altered x without knowing z would have to guess a projection of the alteration o
 What was opened of a row to check it is taken out before it is masked: x P with P = I - D D^T. Then (x P B) (z P B) is
 compared with the tag less its offset and less (x D) (z D), which the unmasking node works out from what was opened.
 
-Whether a device's tags are right, shown before its row is planned: a wrong tag would stop its block.
-
-For the coin e of a check, R_k shows the holder of a key e x + y modulo the prime, where y is the device's spare vector,
-uniform and used this once, and the tags' same combination. Wrong tags pass for one e of 2^127
-(docs/theory/collection.md#tags).
+Whether a device's tags are right is shown before its row is planned, since a wrong tag would stop its block. For the coin
+e of a check, R_k shows the holder of a key e x + y modulo the prime, where y is the device's spare vector, uniform and
+used this once, and the tags' same combination. Wrong tags pass for one e of 2^127 (docs/theory/collection.md#tags).
 """
 
 from __future__ import annotations

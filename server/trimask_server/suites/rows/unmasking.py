@@ -1,6 +1,6 @@
 """Serving the unmasking node's part, on right and left providers alike.
 
-The unmasking node's share of the check by tags: keys under the right mask, for the first left provider.
+In the check by tags it sends the first left provider the keys under the right mask.
 """
 
 from __future__ import annotations

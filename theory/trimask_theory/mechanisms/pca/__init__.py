@@ -2,7 +2,7 @@
 
 Statement. A frame V drawn with density proportional to exp((p beta/2) tr V^T Sigma V) keeps the share 1 -
 H(l_i)/beta of component i and is sigma_beta-Gaussian DP, with formulas in the spectrum of Sigma alone.
-`spectrum` reads the covariance, `limits` holds the two theorems and the calibration, `sampling` draws from
+`limits` reads the covariance's spectrum and holds the two theorems and the calibration, `sampling` draws from
 the law, `mechanism` puts them together into releases.
 
 Assumptions. Rows of norm at most sqrt(p), a gap between components k and k + 1, n of the order p^{3/2};

@@ -13,25 +13,22 @@ most sqrt(p) (Yun and Dudeja 2025, Assumption 1). Asymptotic. Only `pure_epsilon
 `finite_delta` are proved at finite p, for exact draws.
 Derivation: docs/theory/mechanisms.md#pca.
 
-Any small change of the matrix, not only one row's: the contiguity theorem, and privacy in Renyi's measure.
-
-Statement (Yun and Dudeja 2025, Theorem 5). Let Sigma~ = Sigma + E/sqrt(p), E symmetric of nuclear norm at most 1, and
-beta > H(l_k). In the limit the laws of the two mechanisms are told apart like N(0, 1) and N(sqrt(v), 1), and their Renyi
-divergence of order a is a v/2, with v from (12) and (13):
+Statement (any small change of the matrix, not only one row's: Yun and Dudeja 2025, Theorem 5). Let Sigma~ = Sigma +
+E/sqrt(p), E symmetric of nuclear norm at most 1, and beta > H(l_k). In the limit the laws of the two mechanisms are told
+apart like N(0, 1) and N(sqrt(v), 1), and their Renyi divergence of order a is a v/2, with v from (12) and (13):
     v = sum_{j<=k<i} E_ij^2 (beta - H(l_j))/(l_j - l_i) + (1/2) sum_{j,j'<=k} E_jj'^2 K(l_j, l_j'),
     K(g, g') = (1/p) sum_{i>k} 1/((g - l_i)(g' - l_i)),   E_ij = u_i^T E u_j.
 It is the variance of (sqrt(p) beta/2) tr V^T E V: of the terms linear in Z and of those quadratic in it; what E does
 beyond the first k eigenvectors alone vanishes as 1/p. A row x added is E = sqrt(p) x x^T/n, and v at its largest is
 sigma_beta^2 (Theorem 2), so that the mechanism is (a, a sigma_beta^2/2)-Renyi DP for every order a > 1, and no better.
 
-Assumptions. Those of `limits`; the matrix need not be a covariance. Asymptotic in p.
+Assumptions. As above; the matrix need not be a covariance. Asymptotic in p.
 Derivation: docs/theory/mechanisms.md#pca.
 
-The spectrum a private PCA is judged by: eigenvalues, gap, and the Hilbert transform of the bulk.
-
-Statement. For the covariance Sigma = (1/n) sum x_i x_i^T of n rows in p dimensions, eigenvalues l_1 >= ...
->= l_p, and k components: H(g) = (1/p) sum_{i>k} 1/(g - l_i), its derivatives, the gap D = l_k - l_{k+1},
-and the sample ratio theta = n / p^{3/2} (Yun and Dudeja 2025, Assumption 1 and equation 3).
+Statement (the spectrum: eigenvalues, gap, and the Hilbert transform of the bulk). For the covariance Sigma = (1/n) sum
+x_i x_i^T of n rows in p dimensions, eigenvalues l_1 >= ... >= l_p, and k components: H(g) = (1/p) sum_{i>k} 1/(g - l_i),
+its derivatives, the gap D = l_k - l_{k+1}, and the sample ratio theta = n / p^{3/2} (Yun and Dudeja 2025, Assumption 1
+and equation 3).
 
 Assumptions. Rows of norm at most sqrt(p), so that trace Sigma <= p; a gap D > 0. Definitions: nothing to
 prove.
