@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, moments, moments_live, submitting, theory
-from bench.report import print_results, put_into
+from bench import blocks, device, masking, moments, moments_live, peers, roles, submitting, theory
+from bench.report import compared, print_results, put_into
 from bench.results import Result, Settings, write_json
 
 __all__ = ["main"]
@@ -25,6 +25,8 @@ SUITES: dict[str, Suite] = {
     "right": masking.right,
     "device": device.device,
     "submit": submitting.submit,
+    "roles": roles.roles,
+    "peers": peers.peers,
     "block": blocks.block,
     "theory": theory.theory,
     "moments": moments.moments,
@@ -69,6 +71,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="put the table into this page, between its marks"
     )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OLD.json",
+        help="what moved since that run; ends with status 1 if for the worse",
+    )
     parser.add_argument("--check", action="store_true", help="end with status 1 if a requirement is missed")
     return parser.parse_args(arguments)
 
@@ -97,15 +105,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.page:
         put_into(options.page, results, _run_in_words(time.perf_counter() - start))
     console.print(f"written to {options.out}")
+    if options.compare and compared(options.compare, results, console):
+        return 1
     return 1 if options.check and any(result.met is False for result in results) else 0
 
 
 def _run_in_words(seconds: float) -> str:
-    load = os.getloadavg()[0]
-    return (
-        f"One run of {seconds:.0f} seconds: {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"load average {load:.1f} at its end, mostly its own processes."
-    )
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    busy = ", more than its own: what is timed by the wall says little" if load > 4 * cores else ""
+    python = platform.python_version()
+    return f"One run of {seconds:.0f} seconds: {cores} cores, Python {python}, load average {load:.1f}{busy}."
 
 
 if __name__ == "__main__":

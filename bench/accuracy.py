@@ -21,10 +21,9 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from bench import accuracy_moments
-from bench.accuracy_categories import Method, categories, standard_errors
 from bench.accuracy_methods import exponential, least_squares_rows, masked_grams
 from bench.accuracy_others import diffprivlib, opendp_pca
-from bench.accuracy_report import categories_markdown, draw, table
+from bench.accuracy_report import draw, table
 from bench.accuracy_scores import (
     CENTRAL,
     DIFFPRIVLIB,
@@ -39,7 +38,6 @@ from bench.accuracy_scores import (
 )
 from bench.accuracy_setting import ATTRIBUTES, DELTA, EPSILONS, PEOPLE, ROW_NORM, people
 from bench.accuracy_width import over_attributes
-from bench.rand_people import RAND_PEOPLE
 from trimask_theory.gaussian import local_noise
 from trimask_theory.masking import masked_noise
 from trimask_theory.mechanisms import noisy_gram
@@ -97,7 +95,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--repetitions", type=int, default=4000, metavar="N",
         help="draws of what is drawn by its law (default %(default)s); a quarter of it for diffprivlib, a fortieth for the "
-        "slow ones, a tenth with categories",
+        "slow ones",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("out/accuracy.json"), metavar="FILE", help="default %(default)s"
@@ -130,13 +128,6 @@ def main(arguments: list[str] | None = None) -> int:
             found, ball = accuracy_moments.with_one(epsilon, data, effort[0], effort[2])
             one += found
             clipped.append(ball)
-        status.update("measuring with categories")
-        grouped_people, draws = (
-            (2000, 10) if options.quick else (RAND_PEOPLE, max(options.repetitions // 10, 10))
-        )
-        grouped: list[Method] = []
-        for epsilon in EPSILONS:
-            grouped += categories(epsilon, grouped_people, draws)
         status.update("measuring over attributes")
         widths = over_attributes(PEOPLE, (5,) if options.quick else (5, 10, 20), 5 if options.quick else 60)
     gram = data.T @ data
@@ -158,9 +149,6 @@ def main(arguments: list[str] | None = None) -> int:
             f"{width.attributes} attributes, {kind} intercept, epsilon 1, {width.method}: rms {width.rms:.3g}, "
             f"median {width.median:.3g}, prediction {width.prediction:.3g}"
         )
-    sampled = standard_errors(grouped_people)
-    console.print(f"RAND with categories, {grouped_people:,} people; sampling errors {sampled}")
-    console.print(categories_markdown(grouped), markup=False)
     console.print(f"sampling error of a coefficient without privacy: {sampling:.3g}")
     for target in targets:
         reached = "no number" if target["found"] is None else f"{target['found']:,.3g}"
@@ -171,8 +159,6 @@ def main(arguments: list[str] | None = None) -> int:
         if all(row.method != name for row in rows)
     }
     left_out["OpenDP's regression"] = "takes one feature only"
-    if not any(one.method.startswith("SmartNoise") for one in grouped):
-        left_out["SmartNoise"] = "not installed: its versions of pandas and OpenDP are not ours"
     setting = {
         "people": PEOPLE, "attributes": ATTRIBUTES, "delta": DELTA, "row_norm": ROW_NORM,
         "neighbours": "record: one person's whole row replaced", "sampling_error": sampling,
@@ -185,9 +171,6 @@ def main(arguments: list[str] | None = None) -> int:
         "setting": setting, "rows": [asdict(row) for row in rows], "targets": targets,
         "with_one": [asdict(row) for row in one], "clipped": [asdict(ball) for ball in clipped],
         "over_attributes": [asdict(width) for width in widths], "left_out": left_out,
-        "categories": {
-            "people": grouped_people, "sampling": sampled, "methods": [one.to_dict() for one in grouped],
-        },
     }  # fmt: skip
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(found_all, indent=1, allow_nan=False) + "\n", encoding="utf-8")

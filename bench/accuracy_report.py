@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
 
-from bench.accuracy_categories import Method
 from bench.accuracy_scores import Row, Score
 from bench.accuracy_setting import ATTRIBUTES, DELTA, EPSILONS, PEOPLE
 from bench.plot_style import plain, save
 
-__all__ = ["categories_markdown", "draw", "table"]
-
-
-def categories_markdown(methods: Sequence[Method]) -> str:
-    """The table of docs/accuracy.md, a line a method and epsilon."""
-    lines = [
-        "| ε | method | neighbours | δ | level contrasts | other slopes | failed |",
-        "|--:|---|---|--:|--:|--:|--:|",
-    ]
-    for one in methods:
-        errors = ["none" if value is None else f"{value:.3g}" for value in (one.contrasts, one.slopes)]
-        failed = f"{one.failures / one.repetitions:.0%}"
-        lines.append(
-            f"| {one.epsilon:g} | {one.method} | {one.neighbours} | {one.delta:g} | {' | '.join(errors)} | {failed} |"
-        )
-    return "\n".join(lines)
+__all__ = ["draw", "table"]
 
 
 def _cell(score: Score | None) -> str:

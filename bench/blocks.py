@@ -34,14 +34,14 @@ def timed_block(live: Live, n: int, people: int) -> tuple[float, int]:
 
 
 def block(settings: Settings) -> Iterator[Result]:
-    """Plan, right masks, two left masks, unmasking, blinding, pooling, erasure, publication: six processes, one block."""
+    """Plan, right masks, two left masks, unmasking, blinding, pooling, erasure, publication: seven processes, one block."""
     with live_cluster() as live:
         timed_block(live, 128, 128)  # the first study pays for connections and first use
         for n in (128,) if settings.quick else (128, 256, 512):
             seconds, columns = zip(
                 *(timed_block(live, n, n) for _ in range(settings.repeats(3, 1))), strict=True
             )
-            flops = block_flops(n, columns[0], right=3, left=2)
+            flops = block_flops(n, columns[0], right=live.right, left=live.left)
             limit = sum(flops.values()) / dgemm_rate()
             yield Result(
                 "block", f"one block of {n}, p = {columns[0]:,}", "speed", 1e3 * min(seconds), 1e3 * limit, "ms",

@@ -1,13 +1,16 @@
-"""Real nodes to measure: a collector, three right and two left providers, each a process, TLS and SQLite and all."""
+"""Real nodes to measure, as many as a draft has: each a process of its own with its helpers, TLS and SQLite and all."""
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -19,15 +22,14 @@ from bench.example import answers, definition, sign
 from bench.load import Target, drive
 from trimask_cli.owner import close_study, open_study
 from trimask_client import Endpoint, SealedSubmission
+from trimask_client.gateway import gateway_of
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.rows.gateway import Gateway
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.submission import build_submission
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
 from trimask_server.local.cluster import ProcessCluster, free_base_port
@@ -35,11 +37,11 @@ from trimask_server.local.keys import make_keys, node_places
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 
-__all__ = ["SUBMIT", "Live", "live_cluster", "process_seconds"]
+__all__ = ["SUBMIT", "Live", "Usage", "live_cluster", "tree_usage"]
 
 SUBMIT = "/trimask_proto.v1.SubmissionService/Submit"
-_PARTIES = {"rows": (3, 2), "moments": (2, 0)}  # right and left providers
-_POLL_SECONDS = 0.004
+_PARTIES = {"rows": (4, 2), "moments": (2, 0)}  # right and left providers
+_POLL_SECONDS = 0.05  # each is a call that the collector answers inside what is measured
 _PUBLISH_SECONDS = 300.0
 
 
@@ -49,10 +51,10 @@ class Live:
     def __init__(self, folder: Path, suite: str = "rows", *, https: bool = False) -> None:
         self.folder = folder
         self.suite = suite
-        self.right, self._left = _PARTIES[suite]
-        count = 1 + self.right + self._left
+        self.right, self.left = _PARTIES[suite]
+        count = 1 + self.right + self.left
         self._base = free_base_port(3 * count + 1)
-        places = node_places(self.right, self._left, "127.0.0.1", self._base, https=https)
+        places = node_places(self.right, self.left, "127.0.0.1", self._base, https=https)
         self._parties = make_keys(folder, places)
         self.echo_port = self._base + 3 * count
 
@@ -68,7 +70,7 @@ class Live:
             load_definition(definition(block_rows, release_rows, suite=self.suite)),
             parties["collector"],
             [parties[f"R{k}"] for k in range(1, self.right + 1)],
-            [parties[f"L{j}"] for j in range(1, self._left + 1)],
+            [parties[f"L{j}"] for j in range(1, self.left + 1)],
             self.roots,
             SystemClock().now_ms(),
             SystemRandom(),
@@ -77,6 +79,16 @@ class Live:
         signed = sign(SignedStudy(study), self.folder)
         open_study(signed, self.folder / "owner")
         return signed
+
+    @cached_property
+    def markers(self) -> dict[str, str]:
+        """What stands on each node's command line."""
+        names = [
+            "collector",
+            *(f"R{k + 1}" for k in range(self.right)),
+            *(f"L{j + 1}" for j in range(self.left)),
+        ]
+        return {name: str(self.folder / name / "node.toml") for name in names}
 
     def target(self, study: Study, role: str) -> Target:
         """Where components for `role` go."""
@@ -92,13 +104,10 @@ class Live:
         """Submissions of that many people, not sent yet."""
         rng = np.random.default_rng(people)
         everybody = [answers(rng) for _ in range(people)]
-        if self.suite == "rows":
-            return Gateway(signed.verify()).submissions(everybody, SystemRandom())
-        study, source = signed.verify(), SystemRandom()
-        return [build_submission(study, person, source) for person in everybody]
+        return gateway_of(signed.verify()).submissions(everybody, SystemRandom())
 
     def upload(self, study: Study, submissions: list[SealedSubmission]) -> None:
-        """Every component to its right provider."""
+        """Every component to its right provider, a call each: these stand for phones."""
         columns = list(zip(*(request_bytes(submission) for submission in submissions), strict=True))
         for k, requests in enumerate(columns, 1):
             drive(self.target(study, f"R{k}"), requests, under_way=32)
@@ -142,14 +151,35 @@ def echo_server(live: Live, answer_bytes: int) -> Iterator[subprocess.Popen[byte
         process.wait(10)
 
 
-def process_seconds(marker: str) -> float | None:
-    """Processor time so far of the one process with `marker` on its command line; None where /proc has no such thing."""
-    ticks_a_second = 100.0  # USER_HZ, fixed by the Linux ABI
+@dataclass(frozen=True)
+class Usage:
+    """Processor seconds so far, of ended children too, and resident megabytes."""
+
+    seconds: float
+    megabytes: float
+
+
+def tree_usage(marker: str) -> Usage:
+    """Of the process with `marker` on its command line and all that it started; not a number without /proc."""
+    parents: dict[int, int] = {}
+    found: dict[int, Usage] = {}
+    roots = set()
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE") / 2**20
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if marker.encode() in (entry / "cmdline").read_bytes():
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                return (int(fields[11]) + int(fields[12])) / ticks_a_second
+            # Fields are counted after the name in brackets, which may hold anything.
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            marked = marker.encode() in (entry / "cmdline").read_bytes()
         except OSError:  # it ended meanwhile
             continue
-    return None
+        process = int(entry.name)
+        parents[process] = int(fields[1])
+        found[process] = Usage(sum(map(int, fields[11:15])) / ticks, int(fields[21]) * page)
+        if marked:
+            roots.add(process)
+    tree = set(roots)
+    while grown := {process for process, parent in parents.items() if parent in tree} - tree:
+        tree |= grown
+    if not tree:
+        return Usage(math.nan, math.nan)
+    return Usage(sum(found[one].seconds for one in tree), sum(found[one].megabytes for one in tree))

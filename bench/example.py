@@ -57,7 +57,7 @@ def answers(rng: np.random.Generator) -> dict[str, object]:
 
 def offline_study(block_rows: int, noise_columns: int | None = None) -> SignedStudy:
     """An approved study whose parties exist on paper alone: enough for what a device computes."""
-    names = ["collector", "R1", "R2", "R3", "L1", "L2"]
+    names = ["collector", "R1", "R2", "R3", "R4", "L1", "L2"]
     keys = {name: SigningKey.generate() for name in names}
     parties = {
         name: Party(

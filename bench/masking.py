@@ -15,7 +15,7 @@ from trimask_server.suites.rows.math import apply_right_mask
 
 __all__ = ["left", "right"]
 
-RIGHT_PROVIDERS = 3
+RIGHT_PROVIDERS = 4
 _SIZES = ((256, 1044), (1024, 4104))  # block rows, and columns at four noise columns a row
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.cluster import Live, live_cluster
+from bench.cluster import Live, live_cluster, tree_usage
 from bench.example import answers
 from bench.results import Result, Settings
 from bench.submitting import submit
@@ -47,7 +46,7 @@ def moments_live(settings: Settings) -> Iterator[Result]:
     rate, other = people / mine.seconds, few / theirs.seconds
     yield Result(
         "moments", f"whole study of {people:,}, two providers", "speed", rate, other, "people/s",
-        f"TM2 of {few:,} people in blocks of {_BLOCK}, three and two providers", rate / other, 1.0,
+        f"TM2 of {few:,} people in blocks of {_BLOCK}, {live.right} and {live.left} providers", rate / other, 1.0,
         {"moments": asdict(mine), "rows": asdict(theirs)},
     )  # fmt: skip
 
@@ -91,21 +90,6 @@ def _copies(live: Live, signed: SignedStudy, people: int) -> Iterator[SealedSubm
         yield seal_payloads(study, everybody[i % _MADE], source)
 
 
-def _usage(marker: str) -> tuple[float, float]:
-    """Resident megabytes, and processor seconds so far, of the process with `marker` on its command line."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (entry / "cmdline").read_bytes():
-                status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines())
-                # Fields 14 and 15, counted after the name in brackets, which may hold anything.
-                used = (entry / "stat").read_text().rpartition(")")[2].split()[11:13]
-                ticks = os.sysconf("SC_CLK_TCK")
-                return int(status["VmRSS"].split()[0]) / 1024, sum(map(int, used)) / ticks
-        except OSError:  # it ended meanwhile
-            continue
-    return float("nan"), float("nan")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Many reports through the services of two providers, with their rate and memory on the way."""
     parser = argparse.ArgumentParser(prog="python -m bench.moments_live", description=__doc__)
@@ -116,14 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     points = []
     with live_cluster("moments") as live:
-        markers = {name: str(live.folder / name / "node.toml") for name in ("R1", "R2", "collector")}
-        before = {name: _usage(marker) for name, marker in markers.items()}
+        markers = live.markers
+        before = {name: tree_usage(marker) for name, marker in markers.items()}
         for first in range(0, options.reports, _STUDY):
             whole = _whole_study(live, min(_STUDY, options.reports - first))
-            now = {name: _usage(marker) for name, marker in markers.items()}
-            memory = {name: round(megabytes) for name, (megabytes, _) in now.items()}
+            now = {name: tree_usage(marker) for name, marker in markers.items()}
+            memory = {name: round(usage.megabytes) for name, usage in now.items()}
             # Processor time a report: what grows with participants, however busy the machine is.
-            cpu = {name: 1e3 * (now[name][1] - before[name][1]) / whole.people for name in markers}
+            cpu = {name: 1e3 * (now[name].seconds - before[name].seconds) / whole.people for name in markers}
             before = now
             points.append(
                 {"reports": first + whole.people, **asdict(whole), "memory_mb": memory, "cpu_ms": cpu}

@@ -17,18 +17,20 @@ import numpy as np
 from bench.example import ATTRIBUTES, YES_NO, definition, sign
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto.identity import SigningKey
 from trimask_core.rows.rotation import Matrix
-from trimask_core.study.party import Party
+from trimask_core.study.party import Party, read_secret
 from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.inclusion import plan_hash
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue, Tally
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
+from trimask_server.protocol.plans import right_roles, sign_bound
 from trimask_server.runtime.context import make_context
 from trimask_server.runtime.host import Host
 from trimask_server.settings.config import load_config
-from trimask_server.suites.rows.factor_ledger import FactorLedger
-from trimask_server.suites.rows.publisher import Publisher
+from trimask_server.suites.rows.block_work import FactorLedger, Publisher
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 
@@ -82,6 +84,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
         bytes(32),
     )  # fmt: skip
     signed = sign(SignedStudy(study), folder)
+    keys = [SigningKey(read_secret(folder / role / "identity.key")) for role in right_roles(study)]
     context = make_context("collector", load_config(folder / "collector" / "node.toml", "collector"))
     host = Host(context)
     await host.load()
@@ -92,7 +95,10 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
             count = min(_BLOCK, rows - start)
             block = _people(count, start) + study.protection.sigma * _normals(count, start)
             block_id = os.urandom(16)
-            await ledger.plan(study.id, block_id, sorted(os.urandom(16) for _ in range(count)))
+            ids = sorted(os.urandom(16) for _ in range(count))
+            plan = plan_hash(study.id, block_id, b"".join(ids))
+            await ledger.plan(study.id, block_id, ids)
+            await ledger.note_bound(block_id, b"".join(sign_bound(key, plan) for key in keys))
             await factors.pool(study.id, block_id, block, rows)
         (release,) = await catalogue.releases(study.id)
         dataset_id = await Publisher(context, factors).publish(signed, release, Tally(0, {}))

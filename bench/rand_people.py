@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.datasets import randhie
 
-from bench.accuracy_scores import Array
-from trimask.moments.moments import answers_of
 from trimask_core.study.schema import Attribute, Schema
 
-__all__ = ["RAND_PEOPLE", "RAND_SCHEMA", "rand_answers", "rand_rows"]
+__all__ = ["RAND_PEOPLE", "RAND_SCHEMA", "rand_answers"]
 
 RAND_PEOPLE = 20_190
 RAND_SCHEMA = Schema(
@@ -36,8 +34,3 @@ def rand_answers(people: int, seed: int = 1) -> pd.DataFrame:
         {"logvis": np.log1p(data.mdvis).clip(0, 5), "coins": data.lncoins, "plan": data.idp.astype(int),
          "limited": (data.physlm > 0.5).astype(int), "disease": data.disea.clip(0, 60), "health": health}
     )  # fmt: skip
-
-
-def rand_rows(people: int) -> Array:
-    """Encoded, in scaled units."""
-    return np.array([RAND_SCHEMA.encode(one) for one in answers_of(rand_answers(people), RAND_SCHEMA)])

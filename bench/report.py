@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 from rich.console import Console
@@ -10,10 +12,11 @@ from rich.text import Text
 
 from bench.results import Result
 
-__all__ = ["BEGIN", "END", "page_table", "print_results", "put_into"]
+__all__ = ["BEGIN", "END", "compared", "page_table", "print_results", "put_into"]
 
 BEGIN, END = "<!-- bench: written by python -m bench --page -->", "<!-- bench: end -->"
 
+_MOVED = 1.1
 _HEADINGS = ("what", "measured", "limit", "ratio", "required", "limit is")
 
 
@@ -67,12 +70,42 @@ def print_results(results: list[Result], console: Console) -> None:
     )
 
 
+def compared(old: Path, results: list[Result], console: Console) -> list[str]:
+    """Print whose share of its limit moved by more than a tenth since the run in `old`; the names of what got worse.
+
+    Shares carry over between machines and loads, times do not. What only one of the runs has is named.
+    """
+    before = {
+        (one["suite"], one["name"]): one for one in json.loads(old.read_text(encoding="utf-8"))["results"]
+    }
+    now = {(result.suite, result.name): result for result in results}
+    worse = []
+    for key in before.keys() & now.keys():
+        result, was = now[key], before[key]["ratio"]
+        change = result.ratio / was if result.kind == "speed" else was / result.ratio
+        if abs(math.log(change)) > math.log(_MOVED):
+            if change < 1:
+                worse.append(f"{key[0]}: {key[1]}")
+            word = "[green]better[/]" if change > 1 else "[bold red]WORSE[/]"
+            console.print(
+                f"{word} {key[0]}: {key[1]}: ratio {_number(was)} before, {_number(result.ratio)} now"
+            )
+    for words, names in (
+        ("new", now.keys() - before.keys()),
+        ("not measured this time", before.keys() - now.keys()),
+    ):
+        if names:
+            console.print(f"{words}: {'; '.join(sorted(': '.join(name) for name in names))}")
+    console.print(
+        f"{len(before.keys() & now.keys())} compared with {old}; {len(worse)} worse by more than a tenth"
+    )
+    return sorted(worse)
+
+
 def page_table(results: list[Result]) -> str:
-    """What a page shows of a run: what has a requirement, and blocks; the theory is for whoever works on it."""
+    """What a page shows of a run: what has a requirement, without the theory."""
     shown = [
-        result
-        for result in results
-        if not result.suite.startswith("theory") and (result.required is not None or result.suite == "block")
+        result for result in results if not result.suite.startswith("theory") and result.required is not None
     ]
     lines = ["| part | " + " | ".join(_HEADINGS) + " |", "|---|---|---:|---:|---:|---|---|"]
     for result in shown:

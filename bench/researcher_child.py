@@ -18,7 +18,8 @@ from scipy.linalg import blas
 import trimask
 from bench.measure import best_seconds, race
 from bench.published import FORMULA, SLOPES
-from trimask.data.dataset import Dataset, file_sha256
+from trimask.data.dataset import Dataset
+from trimask.data.manifest import file_sha256
 from trimask_theory.moments.noise_law import Matrix
 
 __all__ = ["main"]

@@ -1,6 +1,6 @@
 """Minutes of submissions at full speed, durable, beside a bare echo: `python -m bench.sustained --minutes 10`.
 
-Nobody answers at R1 and R2, so every row stays pending at R3: its memory must not grow with them. Turns of the two servers
+Nobody answers at the others, so every row stays pending at R4: its memory must not grow with them. Turns of the two servers
 alternate, so that both meet the same machine. Sealing is done before a turn begins and is not in its time.
 """
 
@@ -22,7 +22,7 @@ from trimask_proto.v1.submission_pb2 import SubmitResponse
 
 __all__ = ["main"]
 
-_PROVIDER = "R3"
+_PROVIDER = "R4"
 _TURN = 20_000
 _UNDER_WAY = 128
 _ECHO_SHARE = 8  # an echo's turn is so many times shorter

@@ -14,8 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trimask_core.study.guarantee import Neighbours
-from trimask_theory.accounting import Composition, GaussianMechanism, MaskedRelease, Mechanism, export
+from trimask_theory.accounting import Composition, GaussianMechanism, MaskedRelease, Mechanism
+from trimask_theory.accounting.composition import LossDistribution
+from trimask_theory.accounting.studies import loss_distributions
 from trimask_theory.gaussian import gdp
 from trimask_theory.masking import masked_noise
 
@@ -42,12 +46,57 @@ def _best(work: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
     return found, best
 
 
+def _to_dp_accounting(mechanism: Mechanism, step: float = 1e-4) -> Any:
+    """A `PrivacyLossDistribution` of dp_accounting, with pessimistic estimates."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    made = [
+        pld_pmf.DensePLDPmf(loss.step, loss.first, loss.mass.copy(), loss.infinity_mass, True)
+        for loss in loss_distributions(mechanism, step)
+    ]
+    return privacy_loss_distribution.PrivacyLossDistribution(*made)
+
+
+def _to_prv_accountant(mechanism: Mechanism) -> list[Any]:
+    """`PrivacyRandomVariable`s of prv_accountant, one for each direction; every mass is spread evenly about its place."""
+    from prv_accountant import PrivacyRandomVariable
+
+    class Loss(PrivacyRandomVariable):  # type: ignore[misc]
+        """A loss on a lattice, made continuous."""
+
+        def __init__(self, loss: LossDistribution) -> None:
+            self._loss = loss
+            self._places = loss.step * (loss.first - 0.5 + np.arange(loss.mass.size + 1.0))
+            self._below = np.concatenate([[0.0], np.cumsum(loss.mass)]) / loss.mass.sum()
+            self._mean = float(loss.mass @ loss.losses) / float(loss.mass.sum())
+
+        def mean(self) -> float:
+            """The mean loss."""
+            return self._mean
+
+        def cdf(self, t: Any) -> Any:
+            """P[L <= t], given that L ends."""
+            at = np.asarray(t, dtype=np.float64)  # it asks in long doubles
+            return np.interp(at, self._places, self._below, left=0.0, right=1.0)
+
+        def rdp(self, alpha: float) -> float:
+            """An upper bound: all mass at the upper end of its cell."""
+            return self._loss.log_moment(alpha - 1) / (alpha - 1) + self._loss.step
+
+        @property
+        def pm_inf(self) -> float:
+            """The mass at infinity."""
+            return self._loss.infinity_mass
+
+    return [Loss(loss) for loss in loss_distributions(mechanism, mechanism.spread / 200)]
+
+
 def measure(name: str, make: Callable[[], Mechanism], exact: float | None = None) -> dict[str, Any]:
     """epsilon at delta = 1e-6 of a hundred of them by each accountant, and seconds."""
     from prv_accountant import PRVAccountant
 
     ours, seconds = _best(lambda: Composition([make()] * TIMES).epsilon(DELTA))
-    (variable,) = export.to_prv_accountant(make())
+    (variable,) = _to_prv_accountant(make())
 
     def prv(error: float) -> Callable[[], Any]:
         return lambda: PRVAccountant(
@@ -57,7 +106,7 @@ def measure(name: str, make: Callable[[], Mechanism], exact: float | None = None
     usual, usual_seconds = _best(prv(0.01))
     # About what our lattice overstates epsilon by.
     fine, fine_seconds = _best(prv(2e-5 * ours), 1)
-    google = export.to_dp_accounting(make()).self_compose(TIMES).get_epsilon_for_delta(DELTA)
+    google = _to_dp_accounting(make()).self_compose(TIMES).get_epsilon_for_delta(DELTA)
     return {
         "mechanism": name,
         "releases": TIMES,

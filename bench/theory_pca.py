@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.genotypes import genotypes
 from trimask_theory.gaussian import gdp
 from trimask_theory.mechanisms import pca, vector_sum
-from trimask_theory.papers.pca_example import genotypes
 
 __all__ = ["cases"]
 

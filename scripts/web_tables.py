@@ -1,4 +1,4 @@
-"""Write what client/web has from Python: messages and refusals from the .proto files and the catalogue, a form's sentences.
+"""Write what client/web has from Python: messages and refusals from the .proto files and their list, and all its words.
 
 python scripts/web_tables.py
 """
@@ -11,8 +11,11 @@ from pathlib import Path
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from trimask_core.basics.refusals import Reason, Status
-from trimask_core.explain.sentences import SENTENCES as TRUTHS
+from trimask_core.explain import statement
+from trimask_core.explain.sentences import LANGUAGES, catalogue
 from trimask_core.form.texts import SENTENCES
+from trimask_core.moments import collusion as moments_collusion
+from trimask_core.rows import collusion as rows_collusion
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 
 DEVICE = Path(__file__).parents[1] / "client" / "web" / "device"
@@ -78,14 +81,28 @@ def _table(name: str, says: str, rows: dict[str, list[object]] | dict[str, list[
     )
 
 
+def _module(words: object) -> str:
+    return f"export default {json.dumps(words, ensure_ascii=False, indent=1)};\n"
+
+
+# No page asks private questions; and a study without approvals is refused by the device itself, which can say that nothing
+# was sent: a node that refuses one cannot.
+_NOT_ON_A_PAGE = ("no_budget", "unapproved")
+
+
 def documents() -> dict[str, str]:
     """File names and what is in them."""
     made = "// Made by scripts/web_tables.py; do not edit.\n"
-    reasons = {str(item): [item.status.name, str(item.retry), item.told] for item in sorted(Reason)}
+    reasons = {
+        str(item): [item.status.name, str(item.retry), None if item.told in _NOT_ON_A_PAGE else item.told]
+        for item in sorted(Reason)
+    }
     statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
     return {
-        "../form/words.js": f"{made}export default {json.dumps(SENTENCES, ensure_ascii=False, indent=1)};\n",
-        "../page/truth_table.js": f"{made}export default {json.dumps(TRUTHS, ensure_ascii=False, indent=1)};\n",
+        "../form/words.js": made + _module(SENTENCES),
+        "../page/words/exact.js": made
+        + _module(statement.sentences() | rows_collusion.WORDS | moments_collusion.WORDS),
+        **{f"../page/words/{tag}.js": made + _module(catalogue(tag)) for tag in LANGUAGES},
         "messages.js": made
         + _table(
             "MESSAGES",

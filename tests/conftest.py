@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import secrets
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,8 +19,8 @@ from hypothesis import settings
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import SealingKey
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
@@ -57,6 +59,10 @@ SCHEMA = Schema(
 )
 ANSWERS: Mapping[str, object] = {"age": 43, "bmi": 27.25, "smoker": True, "region": "south"}
 FAILURE = 1e-9
+
+# A run that a script starts in its background ignores Ctrl-C, and every process of a test would with it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A gRPC asyncio server that is freed while a loop runs in another thread, or while Python ends, can crash the process.
 _make_server = grpc.aio.server
@@ -286,6 +292,16 @@ def _moments_suite(
 def _taken(kind: type[Any], changes: dict[str, Any]) -> dict[str, Any]:
     """What of the changes belongs to the suite."""
     return {item.name: changes.pop(item.name) for item in fields(kind) if item.name in changes}
+
+
+# What is collected stays: looking through all of it for garbage, again and again, is a tenth of a run.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for in what tests make."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

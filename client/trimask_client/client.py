@@ -397,14 +397,20 @@ class Client:
     ) -> tuple[Endpoint, bytes]:
         """Where and what to send to one right provider (1..K1): for programs that make the call themselves."""
         party = self.study.party(f"R{provider}")
-        request = SubmitRequest(
+        request = self.submit_request(submission, provider, admission)
+        return Endpoint(party.address, party.tls_name, self.study.tls_roots), request.SerializeToString()
+
+    def submit_request(
+        self, submission: SealedSubmission, provider: int, admission: bytes | None = None
+    ) -> SubmitRequest:
+        """The message of `upload_request`."""
+        return SubmitRequest(
             study_id=submission.study_id,
             submission_id=submission.submission_id,
             sealed_component=submission.sealed[provider - 1],
             invitation=self.admission_of(submission) if admission is None else admission,
             sealing_key_id=submission.key_ids[provider - 1] if submission.key_ids else b"",
         )
-        return Endpoint(party.address, party.tls_name, self.study.tls_roots), request.SerializeToString()
 
     def read_upload(self, submission: SealedSubmission, provider: int, response: bytes) -> ProviderReceipt:
         """The receipt in a right provider's answer to `upload_request`; its signature is for `receipt` to verify."""

@@ -14,7 +14,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import h2.config
@@ -104,6 +104,11 @@ def read_answer(
             answered=True,
             retry_after=found.get(RETRY_KEY.encode()),
         )
+    return read_message(body)
+
+
+def read_message(body: bytes | bytearray) -> bytes:
+    """The one message that it is."""
     length = message_length(body)
     if length is None or body[0] != 0 or len(body) != PREFIX_BYTES + length:
         raise CallFailed("INTERNAL", "the answer is not one uncompressed gRPC message", answered=True)
@@ -236,22 +241,69 @@ class Connection:
 
     def call(self, method: str, request: bytes, deadline: Deadline) -> bytes:
         """One unary call."""
-        stream = self._stream = _Stream(self._h2.get_next_available_stream_id())
-        try:
-            self._send(stream, method, request, deadline)
+        with self._calling() as stream:
+            self._begin(stream, method, deadline, encode_timeout(deadline.left()))
+            self._send(stream, request, deadline, last=True)
             while not stream.done:
                 self._take(deadline.left(), deadline)
+        return self._ended(stream)
+
+    def exchange(self, method: str, requests: Iterable[bytes], seconds: float) -> Iterator[bytes]:
+        """One call that streams both ways: the answer to each request, in order, while the next is on its way.
+
+        Each may take `seconds`. Whoever does not read to the end closes the connection.
+        """
+        with self._calling() as stream:
+            self._begin(stream, method, Deadline(seconds, self._clock))
+            unanswered = 0
+            for request in requests:
+                self._send(stream, request, Deadline(seconds, self._clock))
+                unanswered += 1
+                if unanswered > 1:
+                    yield self._answer(stream, Deadline(seconds, self._clock))
+                    unanswered -= 1
+            deadline = Deadline(seconds, self._clock)
+            if not stream.done:
+                self._h2.end_stream(stream.id)
+                self._flush(deadline)
+            for _ in range(unanswered):
+                yield self._answer(stream, deadline)
+            while not stream.done:
+                self._take(deadline.left(), deadline)
+
+    def _answer(self, stream: _Stream, deadline: Deadline) -> bytes:
+        """The next message of an answer that streams; `CallFailed` if it ended instead."""
+        while True:
+            length = message_length(stream.body)
+            if length is not None and len(stream.body) >= PREFIX_BYTES + length:
+                message = read_message(stream.body[: PREFIX_BYTES + length])
+                del stream.body[: PREFIX_BYTES + length]
+                return message
+            if stream.done:
+                self._ended(stream)
+                raise CallFailed("INTERNAL", "it answered fewer requests than it was sent", answered=True)
+            self._take(deadline.left(), deadline)
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[_Stream]:
+        """The stream of a call, the only one at a time."""
+        stream = self._stream = _Stream(self._h2.get_next_available_stream_id())
+        try:
+            yield stream
         except h2.exceptions.ProtocolError:  # the peer allows no stream, or none of this size
             raise CallFailed("UNAVAILABLE", "it takes no calls on this connection") from None
         finally:
             self._stream = None
             self._used = self._clock()
+
+    @staticmethod
+    def _ended(stream: _Stream) -> bytes:
         if stream.reset is not None and b"grpc-status" not in {**stream.headers, **stream.trailers}:
             refused = stream.reset == h2.errors.ErrorCodes.REFUSED_STREAM
             raise CallFailed(reset_status(stream.reset), "it broke the call off", unprocessed=refused)
         return read_answer(stream.headers, stream.body, stream.trailers)
 
-    def _send(self, stream: _Stream, method: str, request: bytes, deadline: Deadline) -> None:
+    def _begin(self, stream: _Stream, method: str, deadline: Deadline, timeout: str = "") -> None:
         self._h2.send_headers(
             stream.id,
             [
@@ -262,9 +314,12 @@ class Connection:
                 ("te", "trailers"),
                 ("content-type", "application/grpc"),
                 ("user-agent", "trimask-client"),
-                ("grpc-timeout", encode_timeout(deadline.left())),
+                *([("grpc-timeout", timeout)] if timeout else []),
             ],
         )
+        self._flush(deadline)
+
+    def _send(self, stream: _Stream, request: bytes, deadline: Deadline, *, last: bool = False) -> None:
         rest = memoryview(frame_message(request))
         while rest and not stream.done:
             room = min(self._h2.local_flow_control_window(stream.id), self._h2.max_outbound_frame_size)
@@ -272,7 +327,7 @@ class Connection:
                 self._take(deadline.left(), deadline)
                 continue
             part, rest = rest[:room], rest[room:]
-            self._h2.send_data(stream.id, bytes(part), end_stream=not rest)
+            self._h2.send_data(stream.id, bytes(part), end_stream=last and not rest)
             self._flush(deadline)
         if rest and stream.reset is None:
             self._h2.reset_stream(stream.id, h2.errors.ErrorCodes.CANCEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from trimask_client.h2_connection import CallFailed, Connection, Deadline
@@ -49,17 +49,38 @@ class H2Transport:
             again = read_retry(failed.retry_after)
             raise call_error(endpoint, failed.status, failed.reason, failed.details, again) from None
 
+    def exchange(
+        self, endpoint: Endpoint, method: str, requests: Iterable[bytes], timeout_seconds: float
+    ) -> Iterator[bytes]:
+        """One call that streams both ways: an answer a request, in order. Nothing of it is made again here."""
+        deadline, whole = Deadline(timeout_seconds, self._clock), False
+        with self._guard:
+            slot = self._slots.setdefault(endpoint, _Slot())
+        with slot.turn:
+            try:
+                connection = self._connected(slot, endpoint, deadline)[0]
+                yield from connection.exchange(method, requests, timeout_seconds)
+                whole = not connection.retired
+            except CallFailed as failed:
+                again = read_retry(failed.retry_after)
+                raise call_error(endpoint, failed.status, failed.reason, failed.details, again) from None
+            finally:
+                if not whole:
+                    _drop(slot)
+
+    def _connected(self, slot: _Slot, endpoint: Endpoint, deadline: Deadline) -> tuple[Connection, bool]:
+        """The connection, and whether it is fresh."""
+        if slot.connection is not None and slot.connection.usable(deadline):
+            return slot.connection, False
+        _drop(slot)
+        slot.connection = Connection(endpoint, _context(endpoint.roots), deadline, self._clock)
+        return slot.connection, True
+
     def _call(
         self, slot: _Slot, endpoint: Endpoint, method: str, request: bytes, deadline: Deadline
     ) -> bytes:
         while True:
-            connection = slot.connection
-            fresh = connection is None or not connection.usable(deadline)
-            if connection is None or fresh:
-                _drop(slot)
-                connection = slot.connection = Connection(
-                    endpoint, _context(endpoint.roots), deadline, self._clock
-                )
+            connection, fresh = self._connected(slot, endpoint, deadline)
             try:
                 answer = connection.call(method, request, deadline)
             except CallFailed as failed:

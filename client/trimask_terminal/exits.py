@@ -1,4 +1,4 @@
-"""Exit statuses of the programs, in one place. `python -m trimask_terminal.exits` writes docs/exit-codes.md.
+"""Exit statuses of the programs, in one place (docs/command-line.md).
 
 A script decides by them whether to correct its arguments, wait and retry, ask somebody, or go on.
 Ctrl-C, SIGTERM and a closed terminal end a command the same way: it cleans up once, whatever signal comes then.
@@ -95,42 +95,3 @@ def exit_of(error: BaseException) -> Exit:
     if isinstance(error, (ConnectionFailed, ConnectionError)) or type(error).__name__ == "Unreachable":
         return Exit.NETWORK
     return Exit.UNTRUE if isinstance(error, VerificationError) else Exit.USAGE
-
-
-def render_page() -> str:
-    """docs/exit-codes.md."""
-    lines = "\n".join(f"| {int(item)} | `{item.name}` | {item.meaning} |" for item in Exit)
-    return _PAGE.format(lines=lines)
-
-
-_PAGE = """# Scripts and the programs `trimask` and `trimask-client`
-
-Written by `python -m trimask_terminal.exits`; a test holds this page to the programs.
-
-| exit status | name | meaning |
-|---|---|---|
-{lines}
-
-Every command takes `--json`: one document on stdout and nothing else there; progress and messages go to stderr, also
-with `--json`. Commands that answer a question print its answer; others print `ok`, `exit`, what they made (`study_id`,
-`file`, ...) and `said`, the lines they print without it. A command that fails prints
-`{{"ok": false, "exit": 3, "error": "..."}}`, with `problems` where there are several, and the same message on stderr.
-`trimask study status --watch --json` prints a document a line, each time something has changed.
-The node programs (`trimask collector`, `right`, `left`) run until they are stopped; `log_format = "json"` in `node.toml`
-is theirs.
-
-Completion of commands and options:
-
-```sh
-trimask --completion bash > ~/.local/share/bash-completion/completions/trimask   # bash
-trimask --completion zsh > "${{fpath[1]}}/_trimask"                                # zsh, before compinit
-trimask --completion fish > ~/.config/fish/completions/trimask.fish              # fish
-```
-
-Again after an upgrade. `trimask-client` has the same option. A command or option that does not exist is answered with the
-nearest one that does.
-"""
-
-
-if __name__ == "__main__":
-    print(render_page(), end="")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
@@ -101,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(build_parser(command), arguments)
 
 
+@functools.cache
 def _installed() -> dict[str, EntryPoint]:
     """Every command of the installed distributions; if two define the same name, the first on the path wins."""
     found: dict[str, EntryPoint] = {}
@@ -147,6 +149,7 @@ def _not_here(command: str) -> str:
     return f"there is no command {command!r}; {hint}"
 
 
+@functools.cache
 def _versions() -> str:
     """Every distribution of ours that is installed, with its version."""
     shown = []

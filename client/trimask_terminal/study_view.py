@@ -15,8 +15,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_core.collusion import AnyReport, collusion_of
-from trimask_core.explain.suite import words_of
+from trimask_core.explain.facts import strengths
+from trimask_core.explain.sentences import strength_lines
+from trimask_core.explain.statement import honest_people
 from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows.collusion import Coalition, CollusionReport, default_unmasking
 from trimask_core.study.definition import Study
@@ -25,6 +26,7 @@ from trimask_core.study.schema import Attribute
 from trimask_core.study.signed import SignedStudy
 from trimask_core.study.weaknesses import Weakness, weaknesses
 from trimask_core.submit.submission import upload_bytes_of
+from trimask_core.suites import AnyReport, collusion_of
 from trimask_proto.v1 import governance_pb2
 from trimask_terminal.suites import view_of
 
@@ -74,6 +76,9 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
             for role, party in study.parties.items()
         ],
         "collusion": collusion_of(study).summary,
+        "strength": [
+            {"towards": one.towards, "step": one.step, "guess": one.guess} for one in strengths(study)
+        ],
         "weaknesses": [item.to_dict() for item in weaknesses(study)],
     }
 
@@ -102,7 +107,7 @@ def render(signed: SignedStudy) -> RenderableType:
 def approval_words(study: Study, role: str) -> list[str]:
     """What the party in `role` agrees to, a sentence each."""
     asked = "; ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
-    honest = words_of(study).honest_people(study)
+    honest = honest_people(study)
     said = [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
@@ -110,6 +115,7 @@ def approval_words(study: Study, role: str) -> list[str]:
         *_weighted(study),
         *_doors(study),
         *view_of(study).promises(study),
+        *strength_lines(study),
         " ".join([*honest[:1], "; ".join(line.removeprefix("- ") for line in honest[1:])]).strip(),
         view_of(study).duty(study, role),
         collusion_of(study).summary,
@@ -194,13 +200,19 @@ def _facts(study: Study) -> Table:
     table.add_row("suite", f"{study.suite.name}; a device uploads {upload_bytes_of(study) / 1000:.1f} kB")
     if not study.protection.sigma:
         table.add_row("towards everybody", Text(view_of(study).promises(study)[0], style="bold red"))
+    for line in strength_lines(study):
+        table.add_row("strength", line)
     for heading, words in view_of(study).facts(study):
         table.add_row(heading, words)
-    honest = words_of(study).honest_people(study)
+    honest = honest_people(study)
     if honest:
         table.add_row("if not all are honest", "\n".join(honest))
     if study.weight is not None:
         table.add_row("weights", " ".join(_weighted(study)))
+    if study.pilot is not None:
+        table.add_row(
+            "pilot", f"what shrinking rows takes from estimates is corrected by {study.pilot.people:,} others"
+        )
     table.add_row("who", " ".join(_doors(study)))
     if study.web is not None:
         table.add_row("page", f"{', '.join(study.web.hosts)}\nSHA-256 of its files {study.web.page_sha256}")

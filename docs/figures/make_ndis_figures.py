@@ -1,5 +1,4 @@
-"""Draw Figures 5, 6, 7, 9 and 10 of the NDIS paper for docs/theory/ndis-tables.md#figures, on made-up data of its data
-sets' shapes.
+"""Draw Figures 5, 6, 7, 9 and 10 of the NDIS paper, on made-up data of its data sets' shapes, into out/figures.
 
 python docs/figures/make_ndis_figures.py            every figure
 python docs/figures/make_ndis_figures.py sketch     one: sketch (5), inherent (6, 10), classic (7), combination (9)
@@ -20,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from make_figures import COLOURS, draw, plt, save
 
+from trimask_ndis_relative import rows_of
+from trimask_ndis_tables import DATA, Data
 from trimask_theory.gaussian import gaussian_pair, local_noise
 from trimask_theory.mechanisms import projection
 from trimask_theory.papers import relative
-from trimask_theory.papers.ndis_relative import rows_of
-from trimask_theory.papers.ndis_tables import DATA, Data
 
 Array = NDArray[np.float64]
 BY_NAME = {data.name: data for data in DATA}
@@ -191,4 +191,4 @@ FIGURES: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
-    draw("docs/theory/ndis-tables.md#figures", FIGURES)
+    draw("the NDIS paper", FIGURES)

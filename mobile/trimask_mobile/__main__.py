@@ -9,6 +9,9 @@ import sys
 def main() -> None:
     """Start the app; an argument is an invitation."""
     os.environ.setdefault("KIVY_NO_ARGS", "1")  # arguments are ours
+    os.environ.setdefault(
+        "KIVY_IMAGE", "sdl2"
+    )  # no other reader of pictures is loaded: the app has one picture, its icon
     from trimask_mobile.app import SurveyApp
 
     SurveyApp(sys.argv[1] if len(sys.argv) > 1 else "").run()

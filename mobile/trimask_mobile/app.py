@@ -1,7 +1,14 @@
-"""The window: screens over the guide, keys, and the clock that sends what is due."""
+"""The window: screens over the guide, keys, and the clock that sends what is due.
+
+There is one screen at a time, made when it is shown. The one before it goes, with whatever a person had on it: memory is
+scarce on phones, and nothing that was answered stays in a widget out of sight.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +18,10 @@ from kivy.clock import Clock
 from kivy.core.clipboard import Clipboard
 from kivy.core.window import Window
 from kivy.uix.boxlayout import BoxLayout
-from kivy.uix.screenmanager import NoTransition, ScreenManager
 
 from trimask_core.basics.errors import TrimaskError
-from trimask_mobile.kiosk.interviewer import Interviewer
 from trimask_mobile.model.device import Device
+from trimask_mobile.model.navigation import Guide
 from trimask_mobile.model.problem import Stuck
 from trimask_mobile.model.worker import Workers
 from trimask_mobile.platforms import Platform, this_platform
@@ -40,12 +46,15 @@ from trimask_mobile.theme import rgba
 from trimask_mobile.widgets.look import look
 from trimask_mobile.widgets.page import Keys, Page
 
-SCREENS = (
-    StartingScreen, StudiesScreen, InvitationScreen, StudyScreen, ConsentScreen, EligibilityScreen, QuestionScreen,
-    ReviewScreen, SendingScreen, ReceiptScreen, WithdrawScreen, SettingsScreen, InstitutionsScreen,
-    ProblemScreen, RemoveScreen, InterviewerScreen, PinScreen, InterviewingScreen, HandedScreen,
-)  # fmt: skip
+SCREENS: dict[str, type[Page]] = {
+    "starting": StartingScreen, "studies": StudiesScreen, "invitation": InvitationScreen, "study": StudyScreen,
+    "consent": ConsentScreen, "eligibility": EligibilityScreen, "question": QuestionScreen, "review": ReviewScreen,
+    "sending": SendingScreen, "receipt": ReceiptScreen, "withdraw": WithdrawScreen, "settings": SettingsScreen,
+    "institutions": InstitutionsScreen, "problem": ProblemScreen, "remove": RemoveScreen,
+    "interviewer": InterviewerScreen, "pin": PinScreen, "interviewing": InterviewingScreen, "handed": HandedScreen,
+}  # fmt: skip
 TICK_SECONDS = 5.0
+M_MMAP_THRESHOLD = -3  # malloc.h
 
 
 def _post(call: Callable[[], None]) -> None:
@@ -71,50 +80,43 @@ class SurveyApp(App):
         self._device: Device | None = None
         self._drawing = False
         self._mode = "own"
+        self.page: Page | None = None
 
     def _own_device(self, home: Path) -> Device:
         return Device(home, key=lambda: self._platform.key(home))
 
     def build(self) -> BoxLayout:
-        """Make every screen once; nothing is read from disk here but the device's key."""
+        """The first screen; nothing is read from disk here but the device's key."""
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(
+                M_MMAP_THRESHOLD, 1 << 16
+            )  # glibc: what a screen drew is given back with it
         Window.clearcolor = rgba("ground")
         Window.softinput_mode = "below_target"  # the soft keyboard does not cover the field
         self.workers = Workers(_post)
-        self.manager = ScreenManager(transition=NoTransition())
         self.keys = Keys(lambda: self.page, lambda: bool(self.guide.back()))
         Window.bind(on_touch_down=self._touched, on_key_down=self._touched, on_textinput=self._touched)
         # Android draws an app under its bars; the pages begin beside them.
         self._frame = BoxLayout()
-        self._frame.add_widget(self.manager)
         Window.bind(size=self._inset)
         self._begin()
         return self._frame
 
     def _begin(self) -> None:
-        """The device, and every screen over it; or the page that says why not."""
+        """The device, and the way over it; or the page that says why not."""
         language = self._platform.language()
         try:
             self._device = self._make_device(self._platform.home(self.user_data_dir))
         except (OSError, TrimaskError) as error:
             self.guide: Any = Stuck(error, language, self._again)
-            look.words = self.guide.words.words
-            self.manager.add_widget(ProblemScreen(guide=self.guide))
             self._draw()
             return
-        self.guide = Interviewer(self._device, self.workers, self._changed, language)
-        self.guide.sends_when_closed = self._platform.sends_when_closed
-        look.words = self.guide.words.words
-        for screen in SCREENS:
-            self.manager.add_widget(screen(guide=self.guide))
-        for name in ("invitation", "interviewing"):
-            self.manager.get_screen(name).scan = self._platform.scan
-        receipt = self.manager.get_screen("receipt")
-        receipt.save, receipt.share = self._platform.save, self._platform.share
-        self.manager.get_screen("remove").save = self._platform.save
+        self.guide = Guide(self._device, self.workers, self._changed, language)
+        self.guide.shown.sends_when_closed = self._platform.sends_when_closed
+        self._draw()
 
     def _again(self) -> None:
         """Once more from the beginning, where the device could not be read."""
-        self.manager.clear_widgets()
         self._begin()
         if self._device is not None:
             self.on_start()
@@ -141,7 +143,7 @@ class SurveyApp(App):
     def _waits(self) -> bool:
         """Whether anything is to be sent. Being sealed at this moment counts: it is on disk before a job begins."""
         try:
-            return self.guide.sending is not None or self.guide.something_waits()
+            return bool(self.guide.something_waits())
         except (TrimaskError, OSError):
             return True
 
@@ -164,13 +166,8 @@ class SurveyApp(App):
         self.guide.tick()
 
     def _touched(self, *_: object) -> bool:
-        self.guide.touched()
+        self.guide.kiosk.touched()
         return False
-
-    @property
-    def page(self) -> Page:
-        """The screen shown."""
-        return self.manager.current_screen
 
     def _changed(self) -> None:
         """Once a frame at most, however much has changed."""
@@ -181,19 +178,30 @@ class SurveyApp(App):
     def _draw(self, _: float = 0.0) -> None:
         self._drawing = False
         guide = self.guide
-        look.words = guide.words.words
-        look.scale = guide.scale
-        if self._mode == "session" != guide.mode:
+        if (look.words, look.scale) != (guide.shown.words.words, guide.shown.scale):
+            gc.collect()
+            gc.disable()  # a widget that dies while all are told of a change is told too, and is not there
+            look.words, look.scale = guide.shown.words.words, guide.shown.scale
+            gc.enable()
+        if self._mode == "session" != guide.shown.mode:
             Clipboard.copy("")  # what a respondent has copied is not the next one's
-        self._mode = guide.mode
-        if guide.participation is None:
-            for screen in self.manager.screens:
-                if screen.name != guide.screen:
-                    screen.forget()
-        moved = self.manager.current != guide.screen
-        page = self.manager.get_screen(guide.screen)
-        page.refresh()
-        if moved:
+        self._mode = guide.shown.mode
+        if self.page is None or self.page.guide is not guide or self.page.name != guide.shown.screen:
+            self._show(guide.shown.screen)
+        else:
+            self.page.refresh()
+
+    def _show(self, name: str) -> None:
+        if self.page is not None:
             self.page.blur()
-            page.to_top()
-            self.manager.current = guide.screen
+            self.page.take_apart()
+        self._frame.clear_widgets()
+        # Widgets refer to each other: what was shown goes now, and once nothing of it is waited for, not some time.
+        gc.collect()
+        Clock.schedule_once(lambda _: gc.collect(), 0.2)
+        self.page = SCREENS[name](guide=self.guide)
+        for what in ("scan", "save", "share"):  # what the system offers, for those who have a use for it
+            if hasattr(self.page, what):
+                setattr(self.page, what, getattr(self._platform, what))
+        self.page.refresh()
+        self._frame.add_widget(self.page)

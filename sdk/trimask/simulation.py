@@ -33,6 +33,7 @@ from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.party import Party
 from trimask_core.study.settings import SuiteName
 from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.pilot import with_pilot
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 
@@ -57,7 +58,7 @@ def expected_parties(
 ) -> Parties:
     """Parties without names, addresses or keys of anybody's, for a study that is only weighed: their number counts."""
     if right is None:
-        right = len(unmasking) if unmasking else 4 if suite == "rows" else 3
+        right = len(unmasking) if unmasking else 4 if suite == "rows" else 2
     if left is None:
         left = 2 if suite == "rows" else 0
 
@@ -151,6 +152,7 @@ def simulate(
     *,
     delta: float | None = None,
     right: int | None = None,
+    pilot: Any = None,
     seed: int | None = None,
 ) -> Simulated:
     """What one release of the people in `df` would publish, to try an analysis before the study.
@@ -165,6 +167,9 @@ def simulate(
         Where they should not be the study's.
     right : int, optional
         How many right providers there are, where it should not be the study's.
+    pilot : DataFrame, or mappings, optional
+        Others like them, by whom a study with a `row_norm` corrects what shrinking rows takes (`trimask study new
+        --pilot`).
     seed : int, optional
         For the same noise again.
 
@@ -193,6 +198,8 @@ def simulate(
     made = study if isinstance(study, Study) else _drafted(study, df, epsilon, delta, right)
     if isinstance(study, Study) and (epsilon, delta, right) != (None, None, None):
         raise ParameterError("epsilon", "left out: the study's noise is calibrated already")
+    if pilot is not None:
+        made = with_pilot(made, list(answers_of(pilot, made.schema)))
     people = list(answers_of(df, made.schema))
     if not people:
         raise ParameterError("df", "at least one person")

@@ -74,7 +74,7 @@ def make_invitations(
     admits; every one is checked before anybody is sent it.
     """
     if study.admission != "invited":
-        raise Refused(Reason.STUDY_OPEN, "this study is open: anybody may submit, and one link is for all")
+        raise Refused(Reason.NOT_YOUR_ROLE, "this study is open: anybody may submit, and one link is for all")
     source, links = SystemRandom(), list[Link]()
     sign = _sign_as_owner if study.admission_signer == "owner" else _have_signed
     while len(links) < count:

@@ -19,8 +19,9 @@ from trimask.data.catalogue import AbandonedBlock, StudyStatus
 from trimask.data.connection import connect
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.refusals import Alarm
 from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.progress import Closing, sign_abandon, sign_close, waiting_of
@@ -37,10 +38,12 @@ def open_study(signed: SignedStudy, owner: Path, open_ms: int = 0) -> None:
     _as_owner(signed.study, owner, lambda c: _studies(c).OpenStudy(request, timeout=CALL_SECONDS))
 
 
-def close_study(study: Study, owner: Path, told: Closing | None = None, close_ms: int = 0) -> None:
-    """Order the study closed, as its owner, now or at a time: whatever is there, or if it does no worse than the owner was
-    `told`."""
-    order = CloseOrder(study_id=study.id, close_time_ms=close_ms)
+def close_study(
+    study: Study, owner: Path, told: Closing | None = None, *, close_ms: int = 0, people: int = 0
+) -> None:
+    """Order the study closed, as its owner, now, at a time or with so many people: whatever is there, or if it does no worse
+    than the owner was `told`."""
+    order = CloseOrder(study_id=study.id, close_time_ms=close_ms, close_people=people)
     if told is not None:
         order.published_rows, order.erased_rows = told.published, told.erased
     with owner_channel(study, owner) as channel:
@@ -154,8 +157,15 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
             table.add_row(f"{role}", Text("did not answer", style="red"))
             continue
         for what, some in (("in this study", progress.study_refusals.get(role, {})), ("in all", counts)):
-            if some:
-                words = ", ".join(f"{reason} {count:,}" for reason, count in sorted(some.items()))
+            together = some.get(Alarm.SENT_FOR_OTHERS, 0)
+            if together:
+                table.add_row(f"sent to {role} by an institution for people, {what}", f"{together:,}")
+            if len(some) > bool(together):
+                words = ", ".join(
+                    f"{reason} {count:,}"
+                    for reason, count in sorted(some.items())
+                    if reason != Alarm.SENT_FOR_OTHERS
+                )
                 table.add_row(f"refused by {role}, {what}", words)
     return Group(table, Text(progress.note, style="yellow")) if progress.note else table
 

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trimask.simulation import Parties
 from trimask_core.basics.errors import ConfigError, StudyError
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.study.party import (
@@ -29,10 +28,15 @@ from trimask_core.study.schema import Schema
 from trimask_core.study.settings import SuiteName
 from trimask_core.study.signed import SignedStudy
 
+if TYPE_CHECKING:
+    from trimask.simulation import Parties
+
 _PRIVACY = """[privacy]
 # Rows of a box of these questions have norm sqrt(7) at most, but people's are shorter: devices shrink the few that are
 # longer than row_norm towards the centres, and prove it. The noise goes with row_norm^2; the release says about how many
 # rows were shrunk. Centres, scales and row_norm come from what is known already, never from this study's answers.
+# What shrinking takes is corrected by people asked before (`trimask study new --pilot FILE.csv`); without them a release
+# with row_norm has ranges and no intervals, so without a pilot leave row_norm out.
 # With one right provider honest, epsilon = 4 gives sigma = 8.17 on sums over 1,024 people.
 epsilon = 4.0
 delta = 1e-6
@@ -42,7 +46,7 @@ honest_providers = 1    # of the right providers; the release is private as long
 """
 _COLLECTION = """[collection]
 suite = "moments"       # two right providers at least, no left ones; no answer is seen unless all of them collude
-release_rows = 1024     # people published together, at least
+release_rows = 1024     # people published together, at least: all of them when the study closes
 
 """
 _GRIDS = {
@@ -90,6 +94,8 @@ def gather_parties(cards: Iterable[Path]) -> Parties:
         named[party.name] = party
     if "collector" not in named:
         raise ConfigError("no card of the collector; give --keys DIR, or --party FILE for every node")
+    from trimask.simulation import Parties  # here: most commands need nothing of it
+
     return Parties(named["collector"], _numbered(named, "R"), _numbered(named, "L"))
 
 

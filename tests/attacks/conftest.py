@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from trimask_attacks import LeftView, RightMask, RightView, UnmaskingView, Views
 from trimask_core.rows.collusion import Topology
-from trimask_theory.papers.attacks import LeftView, RightMask, RightView, UnmaskingView, Views
 
 Matrix = NDArray[np.float64]
 

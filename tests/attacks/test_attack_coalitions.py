@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimask_attacks import attempts, beyond_chance, correlation, recover
 from trimask_core.basics.errors import ParameterError
 from trimask_core.rows.collusion import Topology, minimal_coalitions
-from trimask_theory.papers.attacks import attempts, beyond_chance, correlation, recover
 
 Simulate = Callable[..., Any]
 

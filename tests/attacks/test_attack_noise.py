@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from trimask_audit import Audit
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.study.definition import Study
 from trimask_core.study.schema import Attribute, Schema
 from trimask_pipeline import releases
 from trimask_theory.masking import masked_noise
 from trimask_theory.masking.hypergeometric import log_0f1
-from trimask_theory.papers.empirical_audit import Audit
 
 SCHEMA = Schema((Attribute("u", "continuous", -1, 1), Attribute("v", "continuous", -1, 1)), ones=False)
 ROWS, NORM = 16, math.sqrt(2)

@@ -15,6 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimask_attacks import (
+    LeftView,
+    RightMask,
+    RightView,
+    UnmaskingView,
+    Views,
+    attempts,
+    beyond_chance,
+    recover,
+)
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.randomness import SystemRandom
@@ -29,16 +39,6 @@ from trimask_server.local.keys import make_keys, node_places
 from trimask_server.suites.rows import left_masking, masking_attempt, right_masking, unmasking
 from trimask_server.suites.rows.math import RightMask as SentMask
 from trimask_server.suites.rows.math import sum_deliveries
-from trimask_theory.papers.attacks import (
-    LeftView,
-    RightMask,
-    RightView,
-    UnmaskingView,
-    Views,
-    attempts,
-    beyond_chance,
-    recover,
-)
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 

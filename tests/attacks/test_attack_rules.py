@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimask_core.basics.errors import ParameterError
-from trimask_core.rows.collusion import Topology
-from trimask_theory.papers.attacks import (
+from trimask_attacks import (
     align_left_mask,
     align_right_mask,
     alignment_correlation,
@@ -21,6 +19,8 @@ from trimask_theory.papers.attacks import (
     left_mask_from_triangular_basis,
     solve_left_mask,
 )
+from trimask_core.basics.errors import ParameterError
+from trimask_core.rows.collusion import Topology
 
 RING = Topology(4, 3, ("R2", "R3", "R4", "R1"))
 Simulate = Callable[..., Any]

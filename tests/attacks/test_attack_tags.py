@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trimask_attacks import correlation
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.rows.collusion import Topology, default_unmasking, report
 from trimask_core.rows.tags import TAGS
-from trimask_theory.papers.attacks import correlation
 
 SAFE = Topology(4, 2, default_unmasking(4, 2))
 Simulate = Callable[..., Any]

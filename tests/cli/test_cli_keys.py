@@ -21,7 +21,7 @@ from trimask_core.study import party
 from trimask_server.local import keys
 from trimask_server.local.keys import issue_certificate, load_authority, make_authority
 from trimask_server.right.sealing_keys import load_ring
-from trimask_server.runtime.peers import load_keys
+from trimask_server.runtime.context import load_keys
 from trimask_server.settings.config import load_config
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,14 @@ def test_help_groups_commands_by_distribution(capsys: pytest.CaptureFixture[str]
     assert "make, approve, show, open and close a study" in owners
     assert "run a left provider" in nodes
     assert "pip install" not in shown
+
+
+@pytest.fixture(autouse=True)
+def _looked_up_anew() -> Iterator[None]:
+    """The program looks once which distributions there are."""
+    program._installed.cache_clear()
+    yield
+    program._installed.cache_clear()
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, distribution: str) -> None:

@@ -148,7 +148,7 @@ def test_repro_providers_that_do_not_answer_are_a_matter_of_the_network(
     monkeypatch.setattr(invitations, "_ask_one", fails(ConnectionFailed("away")))
     with pytest.raises(ConnectionFailed, match="no right provider answered; R1: away; R2: away"):
         invitations.ask(study, owner, with_keys=False)
-    monkeypatch.setattr(invitations, "_ask_one", fails(Refused(Reason.NOT_THE_OWNER, "not you")))
+    monkeypatch.setattr(invitations, "_ask_one", fails(Refused(Reason.NOT_YOUR_ROLE, "not you")))
     with pytest.raises(Refused, match="not you"):
         invitations.ask(study, owner, with_keys=False)
 
@@ -183,3 +183,17 @@ def test_repro_one_block_is_not_one_blocks(study_folder: Path) -> None:
         console.print(render_status(read_signed(study_folder / "study.json").study, status))
     assert "32 rows (1 block so far)" in shown.get()
     assert "0 rows in 1 release " in shown.get()
+
+
+def test_people_sent_by_an_institution_are_no_refusals(study_folder: Path) -> None:
+    counts = {"R1": {"malformed": 2, "sent_for_others": 1200}, "R2": {"sent_for_others": 1200}}
+    status = StudyStatus("open", 0, 0, 32, 0, 1, 0, 1, "", {"R1": {}, "R2": {}}, study_refusals=counts)
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(render_status(read_signed(study_folder / "study.json").study, status))
+    rows = [" ".join(line.split()) for line in shown.get().splitlines()]
+    assert [row for row in rows if "R1" in row or "R2" in row] == [
+        "sent to R1 by an institution for people, in this study 1,200",
+        "refused by R1, in this study malformed 2",
+        "sent to R2 by an institution for people, in this study 1,200",
+    ]

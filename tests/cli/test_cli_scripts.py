@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from trimask_client.transport import Unreachable
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_terminal.device.program import main as device_main
-from trimask_terminal.exits import Exit, NothingThere, exit_of, render_page
+from trimask_terminal.exits import Exit, NothingThere, exit_of
 from trimask_terminal.program import build_parser, main
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +67,9 @@ def test_statuses_tell_what_kind_of_failure_it_is(error: BaseException, status: 
 
 
 def test_the_page_is_what_the_program_does() -> None:
-    assert (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8") == render_page()
+    script = runpy.run_path(str(ROOT / "scripts" / "command_line.py"))
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert page == script["render_page"](), "run python scripts/command_line.py > docs/command-line.md"
 
 
 def test_a_failure_is_a_document_too(trimask: Callable[..., Any], tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_collusion_needs_a_study_or_numbers(trimask: Run, made: Path, arguments:
 
 def test_example_is_a_definition(trimask: Run) -> None:
     result = trimask("study", "example")
-    assert load_definition(result.out) == load_definition(bundled_definition())
+    assert load_definition(result.out) == load_definition(bundled_definition("moments"))
 
 
 def test_bundled_study_is_informative(made: Path) -> None:

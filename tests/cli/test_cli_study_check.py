@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from trimask_cli.study_file import bundled_definition, read_signed, write_signed
+from trimask_core.explain.facts import strengths
 from trimask_core.study.signed import SignedStudy
 
 Run = Callable[..., Any]  # the `trimask` fixture: arguments to status, out and err
@@ -49,6 +50,21 @@ def test_delta_above_one_in_n_is_refused(trimask: Run, made: Path, tmp_path: Pat
     assert out.exists()
 
 
+def test_several_releases_are_named(trimask: Run, tmp_path: Path) -> None:
+    several = ('suite = "moments"', 'several_releases = true\nsuite = "moments"')
+    asked = trimask("study", "check", definition(tmp_path, several, suite="moments"))
+    assert "Take several_releases out" in asked.out
+    asked = trimask("study", "check", definition(tmp_path, suite="moments"))
+    assert "several_releases" not in asked.out
+    refused = trimask(
+        "study", "check", definition(tmp_path, ("block_rows", "several_releases = true\nblock_rows"))
+    )
+    assert (refused.status, "collection.several_releases is for the moments suite" in refused.err) == (
+        2,
+        True,
+    )
+
+
 def test_weak_epsilon_is_named(trimask: Run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "study.json"
     new = trimask(
@@ -61,18 +77,17 @@ def test_weak_epsilon_is_named(trimask: Run, made: Path, tmp_path: Path) -> None
         trimask("study", "show", out),
         trimask("study", "approve", out, "--keys", made / "keys" / "R1", "--yes"),
     ):
-        assert "epsilon = 20 " in shown.out
-        assert "485,165,195 times as likely" in shown.out
+        assert "Towards everybody who sees what is published: weak." in " ".join(shown.out.split())
     told = json.loads(trimask("study", "show", out, "--json").out)["weaknesses"]
-    assert [item["what"] for item in told] == ["epsilon", "collector_epsilon", "parties"]
+    assert [item["what"] for item in told] == ["strength", "collector_strength", "parties"]
 
 
 def test_epsilon_100_is_named_in_the_moments_suite(trimask: Run, tmp_path: Path) -> None:
     checked = trimask("study", "check", definition(tmp_path, WEAK_EPSILON, suite="moments"), "--json")
     assert checked.status == 1
-    weak = lines(checked)["epsilon"]
-    assert (weak["state"], weak["number"]) == ("weak", 100.0)
-    assert "10^44 times" in weak["words"]
+    weak = lines(checked)["strength"]
+    assert (weak["state"], weak["number"]) == ("weak", 100)
+    assert "near certainty" in weak["words"]
 
 
 def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) -> None:
@@ -81,12 +96,12 @@ def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) 
     found = lines(checked)
     study = read_signed(made / "study.json").study
     assert study.protection.collector is not None
-    assert found["collector_epsilon"]["number"] == study.protection.collector.epsilon
-    assert "beside 4" in found["collector_epsilon"]["words"]
-    assert "block_rows" in found["collector_epsilon"]["fix"]
+    promise = next(one for one in strengths(study) if one.towards == "collector")
+    assert found["collector_strength"]["number"] == promise.guess
+    assert "block_rows" in found["collector_strength"]["fix"]
     assert found["parties"]["number"] == 2
     assert {what for what, line in found.items() if line["state"] == "ok"} == {
-        "claims", "noise", "guarantee", "delta", "epsilon", "record", "written", "shown",
+        "claims", "noise", "guarantee", "delta", "strength", "record", "written", "shown",
     }  # fmt: skip
     shown = trimask("study", "check", made / "study.json")
     assert shown.status == 1
@@ -106,7 +121,10 @@ def test_a_definition_with_its_own_parties(trimask: Run, made: Path, tmp_path: P
     checked = trimask("study", "check", definition(tmp_path), "--keys", made / "keys", "--json")
     assert "Development" in lines(checked)["parties"]["words"]
     two = trimask("study", "check", definition(tmp_path, suite="moments"), "--right", "2", "--json")
-    assert (two.status, lines(two)["parties"]["number"]) == (1, 2)
+    assert (two.status, lines(two)["parties"]["words"]) == (
+        0,
+        "It takes 2 institutions together to see answers.",
+    )
 
 
 def test_refused_weakness_is_listed_first_and_said(trimask: Run, tmp_path: Path) -> None:
@@ -151,7 +169,7 @@ def test_a_study_with_a_page(trimask: Run, tmp_path: Path) -> None:
     assert "could change the page" in " ".join(shown.out.split())
     as_json = json.loads(trimask("study", "show", out, "--json").out)
     assert as_json["web"] == {"hosts": ["https://survey.example"], "page_sha256": "ab" * 32}
-    assert {party["role"]: party["https"] for party in as_json["parties"]}["R1"] == "https://127.0.0.1:21015"
+    assert {party["role"]: party["https"] for party in as_json["parties"]}["R1"] == "https://127.0.0.1:21007"
     assert "page_host" not in {item.what for item in weaknesses(SignedStudy.from_json(out.read_text()).study)}
     checked = trimask("study", "check", definition)  # without cards: as if every party had a port
     assert checked.status in (0, 1)
@@ -168,7 +186,7 @@ def test_a_study_with_a_page(trimask: Run, tmp_path: Path) -> None:
 def test_a_study_with_a_page_needs_ports(trimask: Run, made: Path, tmp_path: Path) -> None:
     definition = tmp_path / "study.toml"
     page = f'[web]\nhosts = ["https://survey.example"]\npage_sha256 = "{"ab" * 32}"\n'
-    definition.write_text(trimask("study", "example").out + page, encoding="utf-8")
+    definition.write_text(trimask("study", "example", "--suite", "rows").out + page, encoding="utf-8")
     refused = trimask("study", "new", definition, "--keys", made / "keys", "--out", tmp_path / "study.json")
     assert refused.status == 2
     assert "has no https port" in refused.err

@@ -14,7 +14,7 @@ from rich.console import Console
 from trimask.data.catalogue import StudyStatus
 from trimask_cli.status_watch import view
 from trimask_cli.study_file import bundled_definition, read_signed
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_server.local.keys import make_keys, node_places
@@ -57,7 +57,7 @@ def test_keys_without_left_providers(trimask: Run, tmp_path: Path) -> None:
 
 
 def test_example_asks_the_same_questions_in_both_suites(trimask: Run) -> None:
-    rows, moments = trimask("study", "example"), trimask("study", "example", "--suite", "moments")
+    rows, moments = trimask("study", "example", "--suite", "rows"), trimask("study", "example")
     assert rows.out == bundled_definition()
     one, other = load_definition(rows.out), load_definition(moments.out)
     assert (one.collection.suite, other.collection.suite) == ("rows", "moments")
@@ -168,5 +168,5 @@ def test_watching_shows_no_blocks(moments_made: Path) -> None:
     console = Console(width=100, force_terminal=False)
     with console.capture() as capture:
         console.print(view(study, status))
-    assert "next release" in capture.get()
+    assert "release at close" in capture.get()
     assert "next block" not in capture.get()

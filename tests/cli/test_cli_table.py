@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trimask_cli.study_file import bundled_definition
 from trimask_cli.table.draft import draft_study
-from trimask_cli.table.guess import outward, read_sheet
-from trimask_cli.table.people import read_people
+from trimask_cli.table.guess import outward
+from trimask_client.table import read_people, read_sheet
 from trimask_core.basics.errors import ConfigError, SeveralProblems
 from trimask_theory.planning.study_definition import load_definition
 
@@ -252,7 +253,7 @@ def test_many_people_are_masked_in_larger_blocks(tmp_path: Path, people: int, bl
     table = _write(
         tmp_path, "weight,height\n" + "".join(f"{50 + i % 70},{150 + i % 9}.5\n" for i in range(people))
     )
-    assert f"\nblock_rows = {block} " in draft_study(read_sheet(table)).text
+    assert f"\nblock_rows = {block} " in draft_study(read_sheet(table), "rows").text
 
 
 def test_repro_a_draft_of_a_few_people_says_so_and_does_not_contradict_itself(
@@ -260,13 +261,13 @@ def test_repro_a_draft_of_a_few_people_says_so_and_does_not_contradict_itself(
 ) -> None:
     """Two people gave `block_rows = 2  # more than 4 columns`, which no later command took."""
     table = _write(tmp_path, "a,b,c\n1,2,yes\n3,4,no\n")
-    done = trimask("study", "from-csv", table, "--out", tmp_path / "own.toml")
+    done = trimask("study", "from-csv", table, "--suite", "rows", "--out", tmp_path / "own.toml")
     assert done.status == 0
     assert (
         "too few people: a block needs more people than the 4 columns of a row, and the table has 2"
         in done.err
     )
-    assert "--suite moments" in done.err
+    assert "take the moments suite, without blocks" in done.err
     assert "trimask demo" not in done.out
     collection = load_definition(tmp_path / "own.toml").collection
     assert (collection.block_rows, collection.release_rows) == (32, 32)
@@ -347,3 +348,73 @@ def test_repro_columns_without_a_name_and_lines_too_long_are_told(tmp_path: Path
         ConfigError, match=r"line 32: 4 cells under 3 headers; quote cells that have ',' in them"
     ):
         draft_study(read_sheet(_write(tmp_path, f",a,b\n{lines}1,2,3,4\n")))
+
+
+def test_a_draft_is_of_the_suite_that_serves_best_and_passes_its_own_check(
+    tmp_path: Path, trimask: Callable[..., Any]
+) -> None:
+    """Two right providers and a collector; what is left to the owner is the purpose and whom to ask."""
+    lines = "".join(f"{20 + i % 60},{60 + i % 41}.5,{'yes' if i % 3 else 'no'}\n" for i in range(400))
+    own = tmp_path / "own.toml"
+    assert (
+        trimask("study", "from-csv", _write(tmp_path, f"age,weight,smoker\n{lines}"), "--out", own).status
+        == 0
+    )
+    assert load_definition(own).collection.suite == "moments"
+    unwritten = json.loads(trimask("study", "check", own, "--json").out)["checks"]
+    assert [item["what"] for item in unwritten if item["state"] != "ok"] == ["placeholders"]
+    text = own.read_text(encoding="utf-8")
+    text = text.replace("Say in a sentence what the answers are for.", "How weight goes with age.")
+    own.write_text(text.replace("who-asks@example.org", "weights@clinic.example"), encoding="utf-8")
+    checked = trimask("study", "check", own)
+    assert checked.status == 0, checked.out
+
+
+def test_levels_that_differ_in_case_or_blanks_are_one_and_the_commonest_is_the_reference(
+    tmp_path: Path,
+) -> None:
+    cells = ["city"] * 40 + ["City"] * 5 + ["open  land"] * 30 + ["Open land"] * 7 + ["village"] * 60
+    table = _write(tmp_path, "place,x\n" + "".join(f"{cell},{i % 2}\n" for i, cell in enumerate(cells)))
+    draft = draft_study(read_sheet(table))
+    place = draft.attributes[0]
+    assert place.levels == ("village", "city", "open_land")
+    assert place.notes == (
+        "taken as one level: 'City', 'city'",
+        "taken as one level: 'Open land', 'open  land'",
+    )
+    study = load_definition(draft.text)
+    read = [one["place"] for one in read_people(table, study.schema, study.form).answers]
+    assert [read.count(level) for level in place.levels] == [60, 45, 37]
+
+
+def test_levels_that_count_upwards_are_shown_in_their_order(tmp_path: Path) -> None:
+    cells = ["18-30"] * 20 + ["31-50"] * 60 + ["51+"] * 30
+    table = _write(tmp_path, "age,x\n" + "".join(f"{cell},{i % 2}\n" for i, cell in enumerate(cells)))
+    study = load_definition(draft_study(read_sheet(table)).text)
+    assert study.schema.attributes[0].levels == ("31_50", "18_30", "51")
+    assert study.form is not None
+    assert [choice.value for choice in study.form.questions[0].choices] == ["18_30", "31_50", "51"]
+
+
+def test_a_draft_by_a_pilot_has_the_ball_that_its_plan_recommends(
+    tmp_path: Path, trimask: Callable[..., Any]
+) -> None:
+    """Skewed answers fill little of their bounds: less noise, and what shrinking takes is corrected by the same file."""
+    rng = np.random.default_rng(11)
+    income = rng.lognormal(3, 0.7, 1500).round(1)
+    years = (10 + income / 20 + rng.normal(0, 3, 1500)).clip(0, 40).round(1)
+    lines = "".join(f"{a},{b}\n" for a, b in zip(years, income, strict=True))
+    table, own = _write(tmp_path, f"years,income\n{lines}"), tmp_path / "own.toml"
+    done = trimask("study", "from-csv", table, "--pilot", "--out", own)
+    assert done.status == 0, done.err
+    assert f"trimask study new {own} --keys KEYS --pilot {table}" in done.out
+    definition = load_definition(own)
+    assert definition.privacy.row_norm is not None
+    low, high = definition.schema.attributes[1].bounds
+    centre, scale = definition.schema.attributes[1].centre, definition.schema.attributes[1].scale
+    assert centre is not None
+    assert centre < (low + high) / 2
+    assert scale is not None
+    assert scale < (high - low) / 2
+    plain = trimask("study", "from-csv", table).out
+    assert "row_norm" not in plain

@@ -6,12 +6,12 @@ import json
 import math
 from pathlib import Path
 
-from trimask_cli.demo.report import _readable, keep_earlier
+from trimask_cli.demo.report import keep_earlier, readable
 
 
 def test_repro_an_unbounded_interval_is_null_in_the_report() -> None:
     """A first own table, of 600 people at epsilon 1, ended in a traceback: a limit was infinite."""
-    found = _readable({"terms": [{"limits": (-math.inf, 2.0), "error": math.nan}], "name": "x", "rows": 3})
+    found = readable({"terms": [{"limits": (-math.inf, 2.0), "error": math.nan}], "name": "x", "rows": 3})
     assert json.loads(json.dumps(found, allow_nan=False)) == {
         "terms": [{"limits": [None, 2.0], "error": None}], "name": "x", "rows": 3,
     }  # fmt: skip

@@ -16,10 +16,9 @@ from trimask_server.collector.publication import Catalogue
 from trimask_server.settings.config import NodeConfig, StoreConfig
 from trimask_server.store.after_restore import Kept
 from trimask_server.store.backup import back_up, restore
-from trimask_server.store.data_keys import Vault
+from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import open_store
-from trimask_server.store.master_keys import KeyRing
-from trimask_server.suites.rows.factor_ledger import FactorLedger
+from trimask_server.suites.rows.block_work import FactorLedger
 
 STUDY = b"s" * 32
 BLOCK = np.random.default_rng(0).normal(size=(20, 4))

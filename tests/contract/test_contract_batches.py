@@ -13,11 +13,9 @@ from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.moments.field import P, pack
 from trimask_server.right.rows import RowStore
-from trimask_server.store.data_keys import Vault
+from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import PROVIDER
-from trimask_server.store.master_keys import KeyRing
-from trimask_server.suites.moments.batch_store import BatchStore, Decision
-from trimask_server.suites.moments.delivery_log import LedgerHead
+from trimask_server.suites.moments.batch_store import BatchStore, Decision, LedgerHead
 
 STUDY, BATCH, OTHER = b"s" * 32, b"b" * 16, b"o" * 16
 IDS = [bytes([i]) * 16 for i in range(6)]

@@ -212,13 +212,13 @@ def test_lists_and_verdicts_of_a_draw_are_taken_once(providers: list[Provider]) 
     rows = [(name, 1) for name in IDS[:-2]]  # R_2 has signed two lists
     other.lists[1].CopyFrom(freeze(key, role, first.study.id, 1, rows, closing=False))
     assert first.judge(said)
-    refused("draw_differs", lambda: first.judge(other))
+    refused("plan_differs", lambda: first.judge(other))
     said.verdicts.extend(filter(None, [provider.judge(said) for provider in providers]))
     assert first.open(said)
     draw = Draw(first.study, said)
     other = RowDraw.FromString(said.SerializeToString())
     other.verdicts[1].CopyFrom(sign_verdicts(key, role, draw, bytes(len(draw.pool))))  # and two vectors
-    refused("draw_differs", lambda: first.open(other))
+    refused("plan_differs", lambda: first.open(other))
 
 
 def test_a_restored_store_takes_from_the_draw_what_it_has_said(make_store: Any, made: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from stored_rows import OWN_TABLES, insert, read_store, rows_of
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
-from trimask_server.access.proposals import Proposals
+from trimask_server.access.governance import Proposals
 from trimask_server.programs.roles import erasers_of
 from trimask_server.runtime.garbage import collect_garbage
 from trimask_server.runtime.metrics import Metrics

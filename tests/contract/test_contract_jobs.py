@@ -10,9 +10,10 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_patience import patience
+from trimask_server.collector.study_leases import Job, Jobs, check_lease
 from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Transaction
-from trimask_server.store.jobs import Job, Jobs, check_lease
 
 
 async def lost(work: Any) -> bool:
@@ -153,7 +154,7 @@ def test_a_job_is_not_given_away_while_its_worker_commits(make_store: Any) -> No
         def last(tx: Transaction) -> None:
             check_lease(tx, job)
             inside.set()
-            assert go_on.wait(30)
+            assert go_on.wait(patience(30))
             tx.run("INSERT INTO notes VALUES (?, 'last')", (job.key,))
 
         writing = asyncio.create_task(first.write(last))

@@ -14,12 +14,12 @@ import pytest
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.invitation import Admission
 from trimask_postgres import LocalPostgres
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right.rows import RowStore
-from trimask_server.store.data_keys import Vault
+from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import PROVIDER
-from trimask_server.store.master_keys import KeyRing
 
 STUDY, BLOCK = b"s" * 32, b"b" * 16
 IDS = [bytes([i]) * 16 for i in range(20)]
@@ -42,6 +42,46 @@ async def open_rows(store: Any, ring: KeyRing | None = None, ids: list[bytes] = 
     rows = RowStore(store, Vault(ring or KeyRing.generate()))
     await asyncio.gather(*(rows.insert(STUDY, name, payload(name), 7) for name in ids))
     return rows
+
+
+def admitted(name: bytes, invitation: bytes, expires_ms: int = 100) -> Admission:
+    """As it is when both of its signatures are verified."""
+    return Admission(STUDY, name, invitation * 32, expires_ms, b"", (), b"")
+
+
+def test_many_at_once_are_answered_each_for_itself(make_store: Any) -> None:
+    """`insert_all`: one transaction, in which a refused submission binds no invitation and costs no other its place."""
+
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store, ids=IDS[:1])
+        sent = [
+            (IDS[0], b"a", admitted(IDS[0], b"0")),  # here since 7, of other bytes
+            (IDS[1], b"b", admitted(IDS[1], b"1")),
+            (IDS[2], b"c", admitted(IDS[2], b"1")),  # with the invitation of the last
+            (IDS[1], b"b", admitted(IDS[1], b"2")),  # a repeat in the same message binds nothing more
+            (IDS[1], b"x", admitted(IDS[1], b"3")),
+            (IDS[3], b"d", admitted(IDS[3], b"4", expires_ms=5)),
+            (IDS[4], b"e", admitted(IDS[4], b"5")),
+        ]
+        batch = [(name, data, hashlib.sha256(data).digest(), admission) for name, data, admission in sent]
+        for now_ms in (20, 21):
+            answers = await rows.insert_all(STUDY, now_ms, batch)
+            assert [str(getattr(one, "reason", one)) for one in answers] == [
+                "conflicting_submission", "20", "invitation_used", "20",
+                "conflicting_submission", "invitation_expired", "20",
+            ]  # fmt: skip
+        bound = await store.read(lambda tx: tx.rows("SELECT invitation_id FROM invitations ORDER BY 1"))
+        assert [bytes(one)[:1] for (one,) in bound] == [b"1", b"5"]
+        await store.write(lambda tx: tx.run("UPDATE studies SET state = 'closing'"))
+        late = [*batch[:2], (IDS[5], b"f", hashlib.sha256(b"f").digest(), admitted(IDS[5], b"6"))]
+        answers = await rows.insert_all(STUDY, 22, late)
+        assert [str(getattr(one, "reason", one)) for one in answers] == [
+            "conflicting_submission", "20", "study_closed",
+        ]  # fmt: skip
+        assert await store.read(lambda tx: tx.row("SELECT count(*) FROM invitations")) == (2,)
+
+    asyncio.run(course())
 
 
 def refused(reason: str) -> Any:
@@ -248,7 +288,7 @@ def test_repro_masking_begins_with_the_rows_of_the_plan_alone(make_store: Any) -
         for plan in (None, plan_hash(STUDY, BLOCK, b"".join(IDS[:10]))):
             with refused("does not hold"):
                 await rows.start(STUDY, BLOCK, plan)
-        assert await store.read(lambda tx: tx.rows("SELECT started FROM blocks")) == [(0,)]
+        assert await store.read(lambda tx: tx.rows("SELECT state FROM blocks")) == [("bound",)]
 
     asyncio.run(course())
 

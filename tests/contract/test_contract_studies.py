@@ -13,9 +13,9 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import SigningKey
-from trimask_server.access.proposals import Proposals
+from trimask_server.access.governance import Proposals
 from trimask_server.runtime.audit import AuditLog
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Refusals
 from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry
 

@@ -10,6 +10,7 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.refusals import Reason
+from trimask_patience import patience
 from trimask_server.store.interface import StoreError, Transaction
 
 TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT, z BLOB, w REAL)"
@@ -107,7 +108,7 @@ def test_items_of_one_function_share_its_run(make_store: Any) -> None:
         sizes.append(len(items))
         counts = [tx.run("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", (x,)) for x in items]
         return [
-            x if count else Refused(Reason.ROW_ALREADY_USED, "known")
+            x if count else Refused(Reason.BLOCK_STATE, "known")
             for x, count in zip(items, counts, strict=True)
         ]
 
@@ -150,7 +151,7 @@ def test_a_reader_sees_one_state(make_store: Any) -> None:
 
         def read(tx: Transaction) -> tuple[Any, Any]:
             first = tx.row("SELECT count(*) FROM t")
-            asyncio.run_coroutine_threadsafe(other.write(put(1)), loop).result(30)
+            asyncio.run_coroutine_threadsafe(other.write(put(1)), loop).result(patience(30))
             return first, tx.row("SELECT count(*) FROM t")
 
         assert await store.read(read) == ((0,), (0,))

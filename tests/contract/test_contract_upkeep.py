@@ -41,7 +41,7 @@ def _fill(tx: Any, role: str) -> None:
             )
             continue
         tx.run(
-            "INSERT INTO blocks (block_id, study_id, submission_ids, erased) VALUES (?, ?, ?, 1)",
+            "INSERT INTO blocks (block_id, study_id, submission_ids, state) VALUES (?, ?, ?, 'erased')",
             (study_id[:16], study_id, b"ids"),
         )
         for number in range(3):

@@ -8,8 +8,7 @@ from typing import Any
 
 from trimask_core.basics.randomness import SystemRandom
 from trimask_patience import patience
-from trimask_server.runtime.health import Drain
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Drain, Refusals
 from trimask_server.store.database import PROVIDER
 
 

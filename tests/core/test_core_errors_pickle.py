@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from trimask_core.basics.errors import TrimaskError
+from trimask_patience import patience
 
 PACKAGES = (
     "trimask_core",
@@ -93,7 +94,7 @@ def test_an_error_of_a_worker_arrives() -> None:
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
         pytest.raises(TrimaskError, match="alpha must be"),
     ):
-        pool.submit(_fails).result(timeout=120)
+        pool.submit(_fails).result(timeout=patience(120))
 
 
 def _fails() -> None:

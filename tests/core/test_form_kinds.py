@@ -114,7 +114,8 @@ def test_exclusive_choices() -> None:
 
 def test_times_go_round_the_clock_from_the_origin() -> None:
     question = _form().parts[0]
-    assert [question.counted(time) for time in ("12:00", "23:30", "00:30", "11:59")] == [0, 690, 750, 1439]
+    counted = [question.encode(time) for time in ("12:00", "23:30", "00:30", "11:59")]
+    assert counted == [{"bedtime": minutes} for minutes in (0, 690, 750, 1439)]
     assert question.check("5:59", "en") == "05:59"
     for time in ("12:00", "17:59", "6:01"):
         with pytest.raises(AnswerError, match="must be a time from 18:00 to 06:00"):

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimask_core.form.form import Consent, Form
-from trimask_core.form.question import Question
+from trimask_core.form.form import Consent, Form, Question
 from trimask_core.form.texts import Texts
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.weaknesses import form_findings

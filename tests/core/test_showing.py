@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trimask_core.form.font_coverage import app_cannot_show, app_languages
-from trimask_core.form.form import Form
-from trimask_core.form.question import Question
+from trimask_core.form.form import Form, Question
 from trimask_core.form.texts import Texts
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from trimask_core.basics.errors import ImpossibleStudy
+from trimask_core.explain.sentences import plain_truth
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection, factor_words
+from trimask_core.study.progress import waiting_of
 from trimask_core.study.weaknesses import Weakness, findings, weaknesses
-from trimask_theory.gaussian import gdp
 
 
 def with_promises(study: Study, public: dict[str, Any], collector: dict[str, Any] | None = None) -> Study:
@@ -39,7 +41,7 @@ def weak(study: Study) -> dict[str, Weakness]:
 @pytest.fixture(params=["rows", "moments"])
 def strong(request: pytest.FixtureRequest, make_study: Any) -> Study:
     """A study of each suite in which nothing is weak."""
-    sigma, right = (8.0, 4) if request.param == "rows" else (30.0, 3)
+    sigma, right = (8.0, 4) if request.param == "rows" else (60.0, 3)
     made: Study = make_study(suite=request.param, sigma=sigma, right=right, label=request.param).study
     return with_promises(made, {})  # the collector's the same
 
@@ -47,8 +49,8 @@ def strong(request: pytest.FixtureRequest, make_study: Any) -> Study:
 def test_nothing_is_weak_in_a_strong_study(strong: Study) -> None:
     assert weaknesses(strong) == ()
     found = {item.what for item in findings(strong)}
-    assert {"noise", "guarantee", "delta", "epsilon", "record", "parties"} <= found
-    assert ("collector_epsilon" in found) == (strong.suite.name == "rows")
+    assert {"noise", "guarantee", "delta", "strength", "record", "parties"} <= found
+    assert ("collector_strength" in found) == (strong.suite.name == "rows")
     assert ("noise_providers" in found) == (strong.suite.name == "moments")
 
 
@@ -62,24 +64,32 @@ def test_delta_is_refused_above_one_in_n_and_not_at_it(strong: Study) -> None:
         assert found.fix.endswith("such as 0.001.")
 
 
-def test_epsilon_is_named_above_five(strong: Study) -> None:
-    assert "epsilon" not in weak(with_promises(strong, {"epsilon": 5.0}))
-    found = weak(with_promises(strong, {"epsilon": 100.0}))["epsilon"]
-    assert (found.number, found.severity) == (100.0, "name")
-    assert "10^44 times as likely" in found.why
+@pytest.mark.parametrize(("suite", "enough"), [("rows", 2.0), ("moments", 60.0)])
+def test_strength_is_named_where_it_is_weak(make_study: Any, suite: str, enough: float) -> None:
+    """The same step and the same words as people read; what epsilon alone would allow does not matter."""
+    for sigma, is_weak in ((enough, False), (enough / 16, True)):
+        study = make_study(suite=suite, sigma=sigma, right=4, label=f"{sigma}").study
+        found = next(item for item in findings(study) if item.what == "strength")
+        promise = next(one for one in plain_truth(study, "en").promises if "collects" not in one.towards)
+        assert (found.weakness is not None) == is_weak == (promise.step == "weak")
+        assert found.words == f"{promise.towards}: {promise.word}. {promise.sentences[0]}"
+    assert found.weakness is not None
+    assert found.weakness.severity == "name"
 
 
-def test_the_collectors_epsilon_is_named_where_it_is_the_larger(make_study: Any) -> None:
-    study = make_study(right=4).study
-    found = weak(with_promises(study, {"epsilon": 4.0}, {"epsilon": 19.7}))["collector_epsilon"]
-    assert found.number == 19.7
-    assert "epsilon = 19.7 beside 4, a factor of 359,419,217 beside 54.6" in found.why
-    assert not weak(with_promises(study, {"epsilon": 4.0}, {"epsilon": 3.0}))
+def test_the_collectors_strength_is_a_line_of_its_own(make_study: Any) -> None:
+    study = make_study(right=4, sigma=1.1).study
+    found = weak(study)
+    assert set(found) == {"collector_strength"}  # a block is half a release
+    assert "block_rows" in found["collector_strength"].fix
+    assert not weak(with_promises(study, {"epsilon": 0.4}))
 
 
 def test_refused_ones_come_first(make_study: Any) -> None:
-    study = with_promises(make_study(right=3).study, {"epsilon": 9.0, "delta": 0.5})
-    assert [item.what for item in weaknesses(study)] == ["delta", "epsilon", "parties"]
+    study = with_promises(
+        make_study(right=3).study, {"epsilon": 9.0, "delta": 0.02}, {"epsilon": 9.0, "delta": 0.05}
+    )
+    assert [item.what for item in weaknesses(study)] == ["delta", "strength", "collector_strength", "parties"]
 
 
 @pytest.mark.parametrize("suite", ["rows", "moments"])
@@ -92,34 +102,20 @@ def test_exact_studies_are_named(make_study: Any, suite: str) -> None:
 
 def test_budgets(make_study: Any) -> None:
     moments = make_study(suite="moments", sigma=0.0, right=3, label="m").study
-    assert not weak(budgeted(moments, epsilon=1.0, delta=1e-6, mu=0.5))
+    assert not weak(budgeted(moments, epsilon=0.5, delta=1e-6, mu=0.5))
     assert weak(budgeted(moments, epsilon=1.0, delta=0.5))["delta"].severity == "refuse"
-    assert "epsilon" in weak(budgeted(moments, epsilon=6.0, delta=1e-6))
-    both = weak(budgeted(moments, epsilon=4.0, delta=1e-6, mu=1.0))["epsilon"]  # either alone would do
-    assert both.number == pytest.approx(4.0 + gdp.epsilon(delta=1 / moments.release_rows, mu=1.0), abs=1e-5)
-
-
-@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 3.0, 10.0])
-def test_mu_is_worth_what_the_theory_says(make_study: Any, mu: float) -> None:
-    study = make_study(suite="moments", sigma=0.0, right=3).study
-    worth = gdp.epsilon(delta=1 / study.release_rows, mu=mu)
-    found = weak(budgeted(study, mu=mu))
-    assert ("epsilon" in found) == (worth > 5)
-    if worth > 5:
-        assert found["epsilon"].number == pytest.approx(worth, abs=1e-5)
+    assert "strength" in weak(budgeted(moments, epsilon=2.0, delta=1e-6))
+    assert not weak(budgeted(moments, epsilon=1.0, delta=1e-6))
+    assert not weak(budgeted(moments, mu=1.3))
+    both = weak(budgeted(moments, epsilon=1.0, delta=1e-6, mu=1.3))["strength"]  # either alone would do
+    assert both.number > 75
 
 
 def test_a_mu_beyond_all_bounds_is_still_said(make_study: Any) -> None:
     study = make_study(suite="moments", sigma=0.0, right=3).study
-    found = weak(budgeted(study, mu=1e6))["epsilon"]
-    assert (found.number, found.to_dict()["number"]) == (math.inf, None)
-    assert "could become infinity times as likely" in found.why
-    near = Neighbours("record", study.protection.row_norm)
-    noisy = make_study(suite="moments", sigma=30.0, right=3).study
-    stated = replace(
-        noisy.protection, public=Guarantee(near, "proved", "a test's claim", "none", mu=0.0), collector=None
-    )
-    assert not weak(replace(noisy, protection=stated))
+    found = weak(budgeted(study, mu=1e6))["strength"]
+    assert found.number == 100
+    assert "near certainty" in found.why
 
 
 def test_a_promise_about_less_than_a_record_and_none_at_all(make_study: Any) -> None:
@@ -134,9 +130,7 @@ def test_two_parties_that_suffice(make_study: Any) -> None:
     rows = weak(make_study(right=3).study)["parties"]
     assert (rows.number, rows.severity) == (2, "name")
     assert "4 right and 2 left" in rows.fix
-    moments = weak(make_study(suite="moments", right=2, sigma=30.0).study)
-    assert set(moments) == {"parties"}
-    assert "R1 (Org R1) and R2 (Org R2)" in moments["parties"].why
+    assert weak(make_study(suite="moments", right=2, sigma=60.0).study) == {}
 
 
 @pytest.mark.parametrize("suite", ["rows", "moments"])
@@ -187,3 +181,27 @@ def test_a_weakness_is_json_ready(make_study: Any) -> None:
 def test_a_device_checks_without_numpy() -> None:
     code = "import sys, trimask_core.study.weaknesses; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_several_releases_are_named_with_what_they_cost(make_study: Any) -> None:
+    one = make_study(suite="moments", right=3, sigma=30.0).study
+    several = replace(one, suite=replace(one.suite, several_releases=True))
+    assert "releases" not in {item.what for item in weaknesses(one)}
+    (found,) = [item for item in weaknesses(several) if item.what == "releases"]
+    assert (found.severity, "of 35 it has 6 times" in found.why) == ("name", True)
+    waits = {"pending": 1, "masking": 2, "pooled": 3}
+    assert "published together when the study closes" in waiting_of(one, **waits)[0].because
+    assert "35 releases together have 6 times the error" in waiting_of(several, **waits)[0].because
+    assert one.id != several.id
+    assert Study.from_dict(several.to_dict()) == several
+
+
+def test_one_release_has_room_for_everybody_and_several_for_their_remainder(make_study: Any) -> None:
+    one = make_study(suite="moments", right=3, sigma=30.0).study
+    several = replace(one, suite=replace(one.suite, several_releases=True)).moments
+    assert (several.full_rows, several.max_release_rows) == (one.release_rows, 3 * one.release_rows)
+    room = one.moments.max_release_rows
+    assert (one.moments.full_rows, room > 10**6) == (room // 3, True)
+    replace(one, release_rows=room // 3)
+    with pytest.raises(ImpossibleStudy, match=f"those over {room} do"):
+        replace(one, release_rows=room // 3 + 1)

@@ -66,12 +66,20 @@ def test_what_is_advised_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "1e3", "nan", "inf", "1.2.3", "1,,5", "1.000.5", "٣٫", "0x10", "1_000", "9" * 41]
+    "text", ["", "x", "1e3", "nan", "inf", "1.2.3", "1,,5", "1.000.5", ".", "0x10", "1_000", "9" * 41]
 )
 def test_no_number(text: str) -> None:
     with pytest.raises(Unread) as caught:
         read_number(text, "en", "whole")
     assert caught.value.reason == "whole"
+
+
+@pytest.mark.parametrize(("text", "whole"), [("7,", "7"), ("-12.", "-12"), ("٣٫", "3")])
+def test_a_number_that_is_half_typed(text: str, whole: str) -> None:
+    with pytest.raises(Unread) as caught:
+        read_number(text, "de")
+    assert (caught.value.reason, caught.value.values) == ("unfinished", {"text": text, "value": whole})
+    assert read_number(whole, "de") == float(whole)
 
 
 def test_digits_agree_with_unicode() -> None:

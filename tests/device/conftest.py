@@ -25,6 +25,7 @@ from trimask_client.h2_transport import H2Transport
 from trimask_core.study.signed import SignedStudy
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import Authority, Certificate, issue_certificate, make_authority
 
@@ -308,7 +309,7 @@ def play(tls: Tls, tmp_path: Path) -> Iterator[Callable[..., Peer]]:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
     for thread in threads:
-        thread.join(5)
+        thread.join(patience(5))
         assert not thread.is_alive()
     assert [failure for peer in found for failure in peer.failures] == []
 

@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trimask_cli import owner
 from trimask_client import Client, Queue
 from trimask_client.fetch import fetch_study
+from trimask_client.gateway import gateway_of
 from trimask_core.basics.errors import AnswerError, ApprovalError, StudyError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.sealing import component_info
+from trimask_core.moments.arrays import times
 from trimask_core.moments.check import challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.report import read_share
@@ -23,6 +26,7 @@ from trimask_core.study.guarantee import Budget
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Link
 from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import build_submission
 from trimask_core.suites import check_payload, payloads_of
 from trimask_terminal.device.program import main
 
@@ -171,3 +175,25 @@ def test_the_queue_sends_what_an_earlier_process_sealed(
         (entry,) = queue.send(now=True)
     assert (entry.submission_id, entry.state) == (sealed.submission_id, "sent")
     assert sealed.submission_id in device_lab.rows("R3", signed.study.id)
+
+
+@pytest.mark.parametrize("setting", [{}, {"right": 3, "row_norm": 1.9}], ids=["plain", "ball"])
+def test_a_gateway_gives_what_devices_give_to_the_bit(
+    make_study: Any, answers: Any, setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same source gives the same payloads and ids, person by person, in whatever batches they are made."""
+    monkeypatch.setattr("trimask_core.moments.gateway._BATCH", 4)
+    made = make_study(suite="moments", **setting)
+    people = [answers | {"age": 20 + number} for number in range(6)]
+    source = DeterministicRandom("gateway")
+    alone = [build_submission(made.study, person, source) for person in people]
+    together = gateway_of(made.study).submissions(people, DeterministicRandom("gateway"))
+    assert [one.submission_id for one in together] == [one.submission_id for one in alone]
+    assert [opened(made, one) for one in together] == [opened(made, one) for one in alone]
+
+
+def test_products_by_halves_are_those_of_whole_numbers() -> None:
+    values = [0, 1, 2, P - 1, P - 2, 1 << 32, (1 << 32) - 1, 1 << 60, 0x0123456789ABCDEF % P]
+    one = np.array([a for a in values for _ in values], dtype=np.uint64)
+    other = np.array([b for _ in values for b in values], dtype=np.uint64)
+    assert times(one, other).tolist() == [a * b % P for a in values for b in values]

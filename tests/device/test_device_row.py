@@ -20,9 +20,9 @@ from trimask_core.basics.noise import DiscreteGaussian
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.crypto.sealing import component_info
 from trimask_core.rows import device, rotation, shares
-from trimask_core.rows.frame import PureNormals, RowFrame, normals_from_words
 from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.grid import Grid, frame_share
+from trimask_core.rows.noise_columns import PureNormals, RowFrame, normals_from_words
 from trimask_core.rows.payloads import read_component
 from trimask_core.rows.rotation import HaarFrame
 from trimask_core.study.signed import SignedStudy
@@ -227,7 +227,7 @@ def test_a_gateway_knows_the_known_rows(case: dict[str, Any]) -> None:
     (masked,) = gateway._masked([drawn])
     assert masked.tolist() == case["masked"]
     assert [seed.hex() for seed in drawn.seeds] == case["seeds"]
-    vector = np.frombuffer(gateway._payloads(masked, drawn)[-1][1:], dtype="<i8")
+    vector = np.frombuffer(gateway._payloads(masked[None], [drawn])[0][-1][1:], dtype="<i8")
     assert vector.tolist() == case["vector"]
 
 

@@ -87,12 +87,11 @@ def test_the_weaker_guarantee_comes_first_and_weak_numbers_are_said(make_study: 
         text = explain_study(make_study(protection=towards, label=f"weak {stated}").study)
         promises = [line for line in text.splitlines() if line.startswith("Towards ")]
         assert promises[0].startswith(f"Towards {first}")
-        assert ("epsilon = 19.7 beside 1, a factor of 359,419,217" in text) == (stated == 19.7)
     weak = replace(protection.public, epsilon=100.0, delta=0.5)
     text = explain_study(make_study(protection=replace(protection, public=weak, collector=weak)).study)
     assert "This study is weak in this:" in text
     assert "lays 16 of its 32 people open" in text
-    assert "10^44 times as likely" in text
+    assert "by a factor of at most 10^44" in text
 
 
 def test_a_study_without_weaknesses_says_nothing_of_them(make_study: Any) -> None:

@@ -79,7 +79,7 @@ def test_a_goaway_between_calls_is_seen_before_the_next(
 
     peer = play(first, second)
     assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"one"
-    assert told.wait(10)
+    assert told.wait(patience(10))
     assert h2_transport.call(peer.endpoint, "/t.T/M", b"x", 60) == b"two"
 
 

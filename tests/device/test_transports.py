@@ -12,6 +12,7 @@ from trimask_client import Client, Endpoint, Transport, Unreachable
 from trimask_client.lazy_transport import LazyTransport
 from trimask_core.basics.errors import Refused
 from trimask_core.submit.submission import SealedSubmission
+from trimask_patience import patience
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 ANSWERS = {"hours": 7.5, "active": "yes"}
@@ -67,9 +68,9 @@ def test_server_gone_mid_call(transport: Transport, stock: Any) -> None:
 
     thread = threading.Thread(target=call)
     thread.start()
-    assert stock.entered.wait(20)
+    assert stock.entered.wait(patience(20))
     stock.server.stop(None)
-    thread.join(20)
+    thread.join(patience(20))
     assert len(outcome) == 1
 
 
@@ -152,7 +153,7 @@ def test_several_threads(transport: Transport, stock: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(patience(60))
     assert wrong == []
     assert len(stock.peers) == 80
     assert len(set(stock.peers)) == 1

@@ -23,6 +23,7 @@ from trimask_core.crypto.sealing import component_info, seal
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
+from trimask_patience import patience
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,
@@ -243,7 +244,7 @@ def test_study_registered_by_somebody_else(lab: Lab) -> None:
 
 def test_study_opened_by_somebody_else(lab: Lab) -> None:
     text = lab.new_study().to_json().encode()
-    with lab.channel_as("R1", to="collector") as channel, counted(lab, "collector", "not_the_owner"):
+    with lab.channel_as("R1", to="collector") as channel, counted(lab, "collector", "not_your_role"):
         stub = study_pb2_grpc.StudyOwnerServiceStub(channel)
         with refused(grpc.StatusCode.PERMISSION_DENIED, "only the study owner"):
             stub.OpenStudy(study_pb2.OpenStudyRequest(signed_study=text))
@@ -323,7 +324,7 @@ def test_row_used_in_two_batches(lab: Lab, batched: SignedStudy, plan: Plan) -> 
         assert stub.AssignBlock(plan(ids)).bound_signature
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
         with (
-            counted(lab, "R1", "row_already_used"),
+            counted(lab, "R1", "block_state"),
             refused(grpc.StatusCode.FAILED_PRECONDITION, "another block"),
         ):
             stub.AssignBlock(plan(ids, block_id=b"c" * 16))
@@ -392,7 +393,7 @@ def test_delivery_of_a_try_that_is_over(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"m" * 16, number=1)
     request = collection_pb2.PushDeliveryRequest(attempt=attempt, component=1)
     unmasker = signed.study.rows.unmasking[0]
-    with lab.channel_as(unmasker, to="collector") as channel, counted(lab, "collector", "stale_attempt"):
+    with lab.channel_as(unmasker, to="collector") as channel, counted(lab, "collector", "block_state"):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "over"):
             collection_pb2_grpc.CollectionServiceStub(channel).PushDelivery(request)
 
@@ -444,7 +445,9 @@ def test_peer_with_an_expired_certificate(lab: Lab, tmp_path: Path) -> None:
         party.peer_address, lab.owner / "ca.pem", party.tls_name, old.certificate, old.private_key
     ) as channel:
         with pytest.raises(grpc.RpcError) as caught:
-            node_pb2_grpc.NodeServiceStub(channel).DescribeNode(node_pb2.DescribeNodeRequest(), timeout=5)
+            node_pb2_grpc.NodeServiceStub(channel).DescribeNode(
+                node_pb2.DescribeNodeRequest(), timeout=patience(5)
+            )
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
 
 
@@ -453,7 +456,7 @@ def test_peer_without_a_certificate(lab: Lab, signed: SignedStudy) -> None:
     with open_channel(party.peer_address, lab.owner / "ca.pem", tls_name=party.tls_name) as channel:
         stub = submission_pb2_grpc.SubmissionServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
-            stub.Submit(submission_pb2.SubmitRequest(), timeout=5)
+            stub.Submit(submission_pb2.SubmitRequest(), timeout=patience(5))
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
 
 

@@ -26,6 +26,7 @@ from trimask_core.submit.receipt import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_server.collector.batches import Batches
+from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_terminal.program import main
 
@@ -190,6 +191,59 @@ def test_a_study_opens_by_itself_at_its_time_and_not_before(
     with Client(signed) as device:
         device.submit(some_people(1, seed=1)[0])
     lab.close(signed.study)
+
+
+def test_a_study_closes_by_itself_with_so_many_people(at_terminal: Owner) -> None:
+    study = at_terminal.signed.study
+    sent = at_terminal.collect(24, total=24)
+    status, said = at_terminal.close("--at-people", "30", typed="n\n")
+    assert (status, "30 complete submissions will be erased for ever" in said) == (1, True)
+    status, said = at_terminal.close(
+        "--at-people", "50", "--at", "2100-01-31T18:00", "--yes"
+    )  # the last order counts
+    assert (status, "50 complete submissions will be published." in said) == (0, True)
+    assert "Closes by itself on 2100-01-31 18:00:00 UTC or with 50 people, whichever is first." in said
+    at_terminal.withdraw(sent[0])
+    sent += at_terminal.collect(26, total=49)
+    assert owner.study_status(study).state == "open"
+    with Client(at_terminal.signed) as device:
+        device.submit(some_people(1, seed=1)[0])
+    ended = at_terminal.lab.wait(study, lambda now: now.state == "closed")
+    assert (ended.published_rows, ended.note) == (50, "")
+
+
+def test_a_number_is_reached_when_every_right_provider_counts_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was restored from a backup has lost two: the study goes on until it counts as many, or is told to close."""
+    people, asked = RowStore.people, 0
+
+    async def counted(self: RowStore, study_id: bytes) -> int:
+        nonlocal asked
+        asked += 1
+        lost = 2 if self.database.generation == lab.nodes("R2")[0].context.database.generation else 0
+        return await people(self, study_id) - lost
+
+    monkeypatch.setattr(RowStore, "people", counted)
+    signed = open_moments(lab, release_rows=3)
+    study = signed.study
+    owner.close_study(study, lab.owner, people=3)
+    with Client(signed) as device:
+        for answers in moments_people(4):
+            device.submit(answers)
+        lab.until(lambda: asked)
+        lab.wait(study, lambda now: now.state == "open" and now.pooled_rows == 4)
+        lab.until(lambda: not any(_paused(lab, study, role) for role in ("R1", "R2", "R3")))
+        device.submit(moments_people(1, 4)[0])
+    assert lab.wait(study, lambda now: now.state == "closed").published_rows == 5
+
+    lost = open_moments(lab, release_rows=3)
+    owner.close_study(lost.study, lab.owner, people=3)
+    with Client(lost) as device:
+        for answers in moments_people(4):
+            device.submit(answers)
+    owner.close_study(lost.study, lab.owner)
+    assert lab.wait(lost.study, lambda now: now.state == "closed").published_rows == 4
 
 
 def test_repro_who_withdraws_while_waiting_is_not_counted(at_terminal: Owner) -> None:

@@ -1,4 +1,4 @@
-"""`trimask demo` as a person runs it, and the README's example on what it leaves."""
+"""`trimask demo` as a person runs it, and docs/first-study.md's example on what it leaves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.study_file import bundled_definition
 from trimask_core.moments.layout import MomentsLayout
+from trimask_patience import patience
 from trimask_terminal.program import main
 from trimask_theory.planning.study_definition import load_definition
 
@@ -27,42 +28,63 @@ def _demo(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=patience(240),
         env=os.environ | {"COLUMNS": "120"},
     )
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which a demo of both suites ran, and what it printed."""
     folder = tmp_path_factory.mktemp("demo")
-    done = _demo(folder, "--participants", "300", "--block-size", "64", "--epsilon", "20", "--json")
+    done = _demo(folder, "--participants", "300", "--block-size", "64", "--epsilon", "20")
     assert done.returncode == 0, done.stderr
-    return folder, json.loads(done.stdout)
+    return folder, done.stdout
 
 
-def test_demo_reports_the_three_fits(finished: tuple[Path, dict[str, object]]) -> None:
-    folder, report = finished
-    out = folder / "out" / "demo"
+def test_demo_reports_the_three_fits(finished: tuple[Path, str]) -> None:
+    out = finished[0] / "out" / "demo" / "rows"
     assert {path.name for path in out.iterdir()} == {
         "README.md", "counted.bin", "dataset.parquet", "manifest.json", "manifest.sig", "report.json", "report.png",
     }  # fmt: skip
-    assert json.loads((out / "report.json").read_text()) == report
+    report = json.loads((out / "report.json").read_text())
     assert report["participants"] == 300
     fits = report["fits"]
-    assert isinstance(fits, dict)
     truth = {item["name"]: item for item in fits["rows"]["coefficients"]}
     release = {item["name"]: item for item in fits["release"]["coefficients"]}
     # Noise is drawn anew in every run: |release - truth| below 6 standard errors fails with probability 2e-8 for 7.
     for name, item in release.items():
         assert abs(item["coef"] - truth[name]["coef"]) < 6 * item["bse"], name
-    assert report["guarantee"]["public"]["epsilon"] == 20.0  # type: ignore[index]
+    assert report["guarantee"]["public"]["epsilon"] == 20.0
 
 
-def test_readme_example_runs_as_pasted(finished: tuple[Path, dict[str, object]]) -> None:
+def test_both_suites_side_by_side(finished: tuple[Path, str]) -> None:
+    """The same people in both; the raw fits agree, and what is said at the end is what is counted."""
+    folder, said = finished
+    out = folder / "out" / "demo"
+    assert {path.name for path in out.iterdir()} == {"rows", "moments", "report.json", "report.png"}
+    report = json.loads((out / "report.json").read_text())
+    rows, moments = report["suites"]["rows"], report["suites"]["moments"]
+    for one, other in zip(
+        rows["fits"]["rows"]["coefficients"], moments["fits"]["rows"]["coefficients"], strict=True
+    ):
+        assert one["coef"] == pytest.approx(other["coef"])  # raw rows of the same people
+    assert [cost["institutions"] for cost in report["costs"].values()] == [7, 3]
+    assert all(cost["cpu_ms_a_person"] > 0 for cost in report["costs"].values())
+    counts = [len(report["effects_seen"][way]) for way in ("moments", "rows", "raw rows")]
+    numbers = re.findall(r"(\d+) (?:of 6 effects|in TM²|in raw rows)", report["take_away"])
+    assert counts == [int(number) for number in numbers]
+    assert "age" in report["effects_seen"]["raw rows"]
+    assert report["take_away"] in " ".join(said.split())
+    assert "10 years older" in said
+
+
+def test_what_a_researcher_sees_runs_as_pasted(finished: tuple[Path, str]) -> None:
     folder, _ = finished
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs" / "first-study.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page.split("## What a researcher sees")[1], re.DOTALL)
     done = subprocess.run(
-        [sys.executable, "-c", blocks[0]], cwd=folder, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", blocks[0]], cwd=folder, capture_output=True, text=True, timeout=patience(120),
         env=os.environ | {"MPLBACKEND": "Agg"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -105,6 +127,7 @@ def test_demo_of_the_moments_suite_is_exact_without_noise(tmp_path: Path) -> Non
     assert {path.name for path in out.iterdir()} == {
         "README.md", "counted.bin", "moments.json", "manifest.json", "manifest.sig", "report.json", "report.png",
     }  # fmt: skip
+    assert json.loads((out / "report.json").read_text()) == report
     assert (report["suite"], report["participants"], report["sigma"]) == ("moments", 64, 0.0)
     assert report["gram_relative_error"] == 0.0
     # Once more without the demo's own check: whole numbers, equal and not nearly.

@@ -24,6 +24,7 @@ from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy, approve
 from trimask_core.submit.invitation import Link
 from trimask_lab import NUMBERS, Lab, some_people
+from trimask_patience import patience
 from trimask_proto.v1 import governance_pb2, node_pb2, node_pb2_grpc
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_server.collector.provider_status import keep_audit_head
@@ -238,13 +239,13 @@ def test_collectors_that_are_not_allowed(place: Lab, tmp_path: Path) -> None:
             ),
         ):
             with pytest.raises(grpc.RpcError) as caught:
-                call(request, timeout=10)  # type: ignore[operator]
+                call(request, timeout=patience(10))  # type: ignore[operator]
             error: Any = caught.value
             assert dict(error.trailing_metadata())["trimask-reason"] == "collector_not_allowed"
     assert not place.query("R2", "SELECT 1 FROM studies WHERE study_id = ?", (study.id,))
     with place.channel_as("other", "R1") as channel:  # R1 takes any
         ProposalServiceStub(channel).ProposeStudy(
-            governance_pb2.ProposeStudyRequest(signed_study=body), timeout=10
+            governance_pb2.ProposeStudyRequest(signed_study=body), timeout=patience(10)
         )
 
 

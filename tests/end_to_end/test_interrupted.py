@@ -13,7 +13,8 @@ import pytest
 from trimask_patience import patience, until
 
 TIDY = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
 from trimask_terminal.exits import Interrupted, raising_signals
 try:
     with raising_signals():
@@ -37,16 +38,19 @@ def test_the_first_signal_is_enough_and_the_second_disturbs_nothing(number: sign
     ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        assert program.stdout.readline() == "begun\n"
-        program.send_signal(number)
-        assert program.stdout.readline() == "tidying\n"
-        program.send_signal(signal.SIGINT)
-        program.send_signal(signal.SIGTERM)
-        program.send_signal(signal.SIGHUP)
-        program.stdin.write("\n")
-        program.stdin.flush()
-        assert program.stdout.read() == f"tidied\n{int(number)}\n"
-        assert program.wait(patience(90)) == 0
+        try:
+            assert program.stdout.readline() == "begun\n"
+            program.send_signal(number)
+            assert program.stdout.readline() == "tidying\n"
+            program.send_signal(signal.SIGINT)
+            program.send_signal(signal.SIGTERM)
+            program.send_signal(signal.SIGHUP)
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.read() == f"tidied\n{int(number)}\n"
+            assert program.wait(patience(90)) == 0
+        finally:
+            program.kill()
 
 
 HUNG_UP = """

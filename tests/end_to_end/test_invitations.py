@@ -33,6 +33,7 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
 from trimask_terminal.program import main
@@ -138,7 +139,7 @@ def test_repro_a_second_client_goes_on_where_the_first_was_killed(
         base64.b64encode(invitation.to_bytes()).decode(),
         *([str(folder)] if kept else []),
     ]
-    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], timeout=120)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], timeout=patience(120))
     assert killed.returncode == -signal.SIGKILL
     before = pending(lab, signed.study.id)
     client = Client(signed, invitation=invitation, folder=folder if kept else None, attempts=1)
@@ -300,7 +301,7 @@ def test_the_owner_makes_them_for_invited_studies_only_and_in_batches(lab: Lab, 
     open_study = lab.open_study()
     with pytest.raises(Refused) as caught:
         invitations.make_invitations(open_study.study, lab.owner, 1, FAR, lambda _: None)
-    assert caught.value.reason == "study_open"
+    assert caught.value.reason == "not_your_role"
     seen: list[int] = []
     links = invitations.make_invitations(signed.study, lab.owner, invitations.BATCH + 1, FAR, seen.append)
     assert seen == [invitations.BATCH, invitations.BATCH + 1]
@@ -331,7 +332,7 @@ def test_a_right_provider_admits_where_the_study_says_so(lab: Lab) -> None:
         (key, -5),
     ):
         assert refusal(lab, "R2", study_id, keys, expires_ms) == "malformed"
-    assert refusal(lab, "R2", lab.open_study().study.id, key, FAR) == "study_open"
+    assert refusal(lab, "R2", lab.open_study().study.id, key, FAR) == "not_your_role"
     lab.close(signed.study)
     assert refusal(lab, "R2", study_id, key, FAR) == "study_closed"
 
@@ -344,7 +345,7 @@ def refusal(lab: Lab, to: str, study_id: bytes, keys: bytes, expires_ms: int) ->
         pytest.raises(Refused) as caught,
         plain_errors(to),
     ):
-        InvitationServiceStub(channel).SignInvitations(request, timeout=10)
+        InvitationServiceStub(channel).SignInvitations(request, timeout=patience(10))
     return str(caught.value.reason)
 
 

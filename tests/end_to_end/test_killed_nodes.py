@@ -13,6 +13,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 
 NODES = ["collector", "R1", "R2", "R3", "L1", "L2"]
 
@@ -46,7 +47,7 @@ def test_killed_while_devices_submit(process_lab: Lab, name: str) -> None:
     sending = threading.Thread(target=_submit, args=(signed, people))
     sending.start()
     lab.cluster.restart(name)
-    sending.join(120)
+    sending.join(patience(120))
     assert not sending.is_alive()
     lab.cluster.wait_ready(name)
     _check(lab, signed, people)

@@ -47,8 +47,21 @@ def test_an_exact_release_is_the_sum_of_the_encoded_rows(moments_lab: Lab) -> No
     assert len(release["deliveries"]) == moments_lab.right
 
 
-def test_a_study_has_as_many_releases_as_it_has_reports_for(moments_lab: Lab) -> None:
+def test_everybody_is_published_together_when_the_study_closes(moments_lab: Lab) -> None:
+    """However many more than release_rows they are: each release would have the whole noise."""
     signed = open_moments(moments_lab, release_rows=10)
+    people = moments_people(35)
+    submit_all(signed, people)
+    moments_lab.wait(signed.study, lambda now: now.pooled_rows >= 30)
+    assert published(moments_lab, signed.study) == []
+    moments_lab.close(signed.study)
+    (release,) = published(moments_lab, signed.study)
+    first, products = exact_totals(signed.study, people)
+    assert (release["accepted"], release["first"], release["products"]) == (35, first, products)
+
+
+def test_a_study_that_asks_for_several_releases_has_as_many_as_it_has_reports_for(moments_lab: Lab) -> None:
+    signed = open_moments(moments_lab, release_rows=10, several=True)
     people = moments_people(35)
     submit_all(signed, people)
     moments_lab.close(signed.study)

@@ -115,6 +115,9 @@ def test_listing_what_waits_does_not_stop_intake_and_stopping_does(lab: Lab) -> 
         with pytest.raises(Refused, match="no more submissions"):
             client.upload(late, 1)
         client.upload(late, 2)  # each provider is told for itself
+        stub.EraseStudy(right_batches_pb2.EraseStudyRequest(study_id=study_id))
+        stub.StopIntake(right_batches_pb2.StopIntakeRequest(order=order))  # a late copy opens nothing again
+        assert lab.query("R1", "SELECT state FROM studies WHERE study_id = ?", (study_id,)) == [("closed",)]
 
 
 def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(

@@ -19,9 +19,11 @@ from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import ConfigError
 from trimask_lab import Lab
 from trimask_moments import open_moments
+from trimask_patience import patience
 from trimask_proto.v1 import governance_pb2
-from trimask_server.access import gate
-from trimask_server.access.gate import Role
+from trimask_proto.v1.submission_pb2 import SubmitManyResponse
+from trimask_server.access import permissions
+from trimask_server.access.permissions import Role
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import issue_certificate, load_authority
 
@@ -37,6 +39,7 @@ SERVED = {
     "R1": [
         "SubmissionService", "RightBatchService", "RightMaskingService", "UnmaskingService", "NodeService",
         "ProposalService", "OperatorService", "MomentsService", "MomentsPeerService", "InvitationService",
+        "RowDrawService", "RowCheckService", "RowCheckPeerService",
     ],
     "L1": ["LeftMaskingService", "UnmaskingService", "NodeService", "ProposalService", "OperatorService"],
 }  # fmt: skip
@@ -47,24 +50,17 @@ CERTIFICATES = {
     "left": "L1",
     "stranger": "stranger",
 }
-DENIED = {
-    "not_your_role", "not_the_owner", "no_token", "bad_token", "token_expired", "wrong_scope", "no_invitation",
-}  # fmt: skip
+DENIED = {"not_your_role", "bad_token", "no_invitation"}
 
 
 def page_cells() -> dict[tuple[str, str], bool]:
     """(Service.Method, role) as the page has it. The page, which people read, is what the calls are held to."""
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in PAGE.read_text().splitlines()
-        if line.startswith("|")
-    ]
-    (heading,) = (row for row in rows if row[0] == "call")
+    rows = re.findall(r"^- `(\w+Service)` (.+?): \*\*(.+?)\*\*", PAGE.read_text(), re.MULTILINE)
     return {
-        (row[0], role): row[column] == "✓"
+        (f"{row[0]}.{method}", role): not {"anyone", role}.isdisjoint(row[2].split(", "))
         for row in rows
-        if re.fullmatch(r"\w+Service\.\w+", row[0])
-        for column, role in enumerate(heading[1:-1], 1)
+        for method in row[1].split(", ")
+        for role in Role
     }
 
 
@@ -118,15 +114,19 @@ def make_request(lab: Any, service: str, method: str, role: str, *, allowed: boo
     if method == "Submit":
         request.study_id, request.submission_id = lab.invited.study.id, bytes(16)
         request.invitation = lab.invitation.to_bytes() if role == "device" else b""
+    elif method == "SubmitMany":
+        one = make_request(lab, service, "Submit", role, allowed=allowed)
+        request.study_id = one.study_id
+        request.submissions.append(one)
     elif "study_id" in names:
         request.study_id = study_id
     elif "attempt" in names:
         request.attempt.study_id = study_id
         if "component" in names:
             request.component = 1
-    elif "totals" in names:
-        request.totals.study_id = study_id
-    elif "signed_study" in names:
+    for inside in names & {"totals", "draw", "check", "order"}:
+        getattr(request, inside).study_id = study_id
+    if "signed_study" in names:
         request.signed_study = lab.signed.without_seed().to_json().encode()
     if method == "DrainNode":
         request.resume = True
@@ -140,10 +140,12 @@ def make_call(lab: Any, opened: grpc.Channel, service: str, method: str, request
         request_serializer=lambda message: message.SerializeToString(),
     )
     try:
-        call(request, timeout=10)
+        answer = call(request, timeout=patience(10))
     except grpc.RpcError as error:
         found: Any = error
         return dict(found.trailing_metadata() or ()).get(REASON) or found.code().name
+    if method == "SubmitMany":  # whose refusals are in its answer, one a submission
+        return SubmitManyResponse.FromString(answer).outcomes[0].reason or "ok"
     return "ok"
 
 
@@ -151,12 +153,11 @@ def expected_reason(service: str, method: str, role: str, node: str) -> str:
     anonymous = role in ("anyone", "device", "researcher")
     if anonymous and node == "L1":
         return "UNAVAILABLE"  # the handshake fails before there is a call
-    if method == "Submit" and anonymous:
+    if method in ("Submit", "SubmitMany") and anonymous:
         return "no_invitation"  # in an invited study, whoever comes without one is anyone, and not a device
     if method == "AskRelease" and anonymous:
-        return "no_token"
-    only_owner = [name for name in Role if CELLS[f"{service}.{method}", name]] == ["owner"]
-    return "not_the_owner" if only_owner else "not_your_role"
+        return "bad_token"
+    return "not_your_role"
 
 
 def cells_of(node: str) -> Iterator[tuple[str, str, str, bool]]:
@@ -173,7 +174,7 @@ def cells_of(node: str) -> Iterator[tuple[str, str, str, bool]]:
 # Refusals and the log of them; what a node writes of its own accord.
 MOVING = {
     "refusals", "audit", "audit_head", "witnessed_heads", "jobs", "progress", "provider_generations", "sqlite_sequence",
-    "store_writers",
+    "store_writers", "store_facts",
 }  # fmt: skip
 
 
@@ -200,10 +201,10 @@ def flush(lab: Any, node: str) -> Counter[str]:
 
 
 def test_the_page_is_what_the_table_writes() -> None:
-    assert PAGE.read_text() == gate.render_page(), (
-        "run `python -m trimask_server.access.gate > docs/permissions.md`"
+    assert PAGE.read_text() == permissions.render_page(), (
+        "run `python -m trimask_server.access.permissions > docs/permissions.md`"
     )
-    assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in gate.TABLE)
+    assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in permissions.TABLE)
 
 
 @pytest.mark.parametrize("node", SERVED)
@@ -267,7 +268,7 @@ def test_an_operator_is_that_nodes_and_no_authority_can_make_one(place: Any, tmp
 def test_a_call_that_is_not_in_the_table_stops_the_node(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delitem(gate.TABLE, "/trimask_proto.v1.NodeService/DescribeNode")
+    monkeypatch.delitem(permissions.TABLE, "/trimask_proto.v1.NodeService/DescribeNode")
     lab = Lab(tmp_path, 2, 1)
     cluster = ThreadCluster(lab.folder)
     with pytest.raises(ConfigError, match=r"DescribeNode is not in the permission table"), cluster:

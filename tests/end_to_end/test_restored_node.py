@@ -11,6 +11,7 @@ import pytest
 from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.protocol.plans import split_ids
 from trimask_terminal.program import main
@@ -86,7 +87,9 @@ def test_a_provider_is_restored_and_no_row_is_lost_or_used_twice(
             _restore(lab, cluster, "R2", file, capsys)
             # Told of the block by the collector, R2 has none of its rows, and takes none of them in again.
             held = "SELECT count(*) FROM submissions WHERE payload IS NOT NULL"
-            lab.wait(study, lambda _: _count(cluster, "SELECT count(*) FROM blocks WHERE erased = 1") == 1)
+            lab.wait(
+                study, lambda _: _count(cluster, "SELECT count(*) FROM blocks WHERE state = 'erased'") == 1
+            )
             ((planned,),) = lab.query("collector", "SELECT submission_ids FROM blocks")
             kept = sum(sent.submission_id not in split_ids(planned) for sent in submissions[:40])
             assert _count(cluster, held) == (0 if early else kept)
@@ -186,6 +189,8 @@ def _count(cluster: ThreadCluster, query: str) -> int:
     import asyncio
 
     store = cluster.nodes["R2"].context.database
-    found = asyncio.run_coroutine_threadsafe(store.read(lambda tx: tx.row(query)), cluster._loop).result(30)
+    found = asyncio.run_coroutine_threadsafe(store.read(lambda tx: tx.row(query)), cluster._loop).result(
+        patience(30)
+    )
     assert found is not None
     return int(found[0])

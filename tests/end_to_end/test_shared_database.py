@@ -12,6 +12,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 from trimask_terminal.program import main
 
@@ -55,5 +56,5 @@ def test_a_study_with_all_its_stores_on_one_server(tmp_path: Path, postgres_url:
             keys = asyncio.run_coroutine_threadsafe(
                 cluster.nodes[name].context.database.read(lambda tx: tx.rows("SELECT scope FROM data_keys")),
                 cluster._loop,
-            ).result(30)
+            ).result(patience(30))
             assert keys == []

@@ -75,7 +75,7 @@ def test_datasets_of_a_token_only_study(lab: Lab, site: Any, connect: Connect) -
             lambda: stranger.manifest(dataset_id),
             lambda: stranger.dataset(dataset_id),
         ):
-            assert reason_of(call) == "no_token"
+            assert reason_of(call) == "bad_token"
         assert stranger.study(study.id).access == "token"  # what is studied, everybody may know
     with connect(new(lab, site["datasets"], "datasets")) as researcher:
         assert [info.id for info in researcher.datasets(study.id)] == [dataset_id]
@@ -86,8 +86,8 @@ def test_datasets_of_a_token_only_study(lab: Lab, site: Any, connect: Connect) -
 def test_tokens_that_do_not_open_it(lab: Lab, site: Any, connect: Connect) -> None:
     study = site["datasets"].study
     for token, reason in (
-        (new(lab, site["datasets"], "releases"), "wrong_scope"),
-        (new(lab, site["releases"], "datasets"), "wrong_scope"),  # another study's
+        (new(lab, site["datasets"], "releases"), "not_your_role"),
+        (new(lab, site["releases"], "datasets"), "not_your_role"),  # another study's
         ("trimask_" + "A" * 43, "bad_token"),
         ("Ada's", "bad_token"),
     ):
@@ -100,7 +100,7 @@ def test_a_token_ends_when_its_time_is_over(lab: Lab, site: Any, connect: Connec
     with connect(text) as researcher:
         assert researcher.datasets(site["datasets"].study.id)
         with lab.at_another_time("collector", _Later()):
-            assert reason_of(lambda: researcher.datasets(site["datasets"].study.id)) == "token_expired"
+            assert reason_of(lambda: researcher.datasets(site["datasets"].study.id)) == "bad_token"
 
 
 class _Later(SystemClock):
@@ -131,9 +131,9 @@ def test_private_answers_are_asked_with_a_token_on_the_public_port(
     study = site["releases"].study
     ask: dict[str, Any] = {"columns": ["age"], "epsilon": 0.5, "delta": 1e-7}
     for token, reason in (
-        (None, "no_token"),
-        (new(lab, site["releases"], "datasets"), "wrong_scope"),
-        (new(lab, site["datasets"], "releases"), "wrong_scope"),
+        (None, "bad_token"),
+        (new(lab, site["releases"], "datasets"), "not_your_role"),
+        (new(lab, site["datasets"], "releases"), "not_your_role"),
     ):
         with connect(token) as stranger:
             before = release.budget(stranger, study.id)

@@ -15,9 +15,9 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import Refused
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_postgres import LocalPostgres
+from trimask_server.collector.study_leases import FencedStore, Jobs
 from trimask_server.local.cluster import ProcessCluster
 from trimask_server.store.database import COLLECTOR
-from trimask_server.store.jobs import FencedStore, Jobs
 from trimask_server.store.sqlite import SqliteStore
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from trimask_faults.lab import FaultLab
+from trimask_patience import patience
 from trimask_server.local.cluster import role_of
 from trimask_server.local.keys import NodePlace
 from trimask_simulation.people import PEOPLE
@@ -131,7 +132,7 @@ def lab(links: Links, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faul
     for process in processes:
         process.terminate()
     for process in processes:
-        process.wait(30)
+        process.wait(patience(30))
 
 
 class Devices:
@@ -154,7 +155,7 @@ class Devices:
 
     def end(self) -> int:
         with self._process:  # closes the pipe and waits
-            return self._process.wait(60)
+            return self._process.wait(patience(60))
 
 
 def _answers(links: Links, name: str) -> bool:

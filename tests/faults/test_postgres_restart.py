@@ -14,6 +14,7 @@ import pytest
 from trimask_client import Client
 from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 from trimask_postgres import LocalPostgres
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster
 
@@ -45,7 +46,7 @@ def _run(lab: Lab, server: LocalPostgres, stops: tuple[signal.Signals, ...]) -> 
     sending.start()
     for how in stops:
         _stop_in_the_middle_of_a_block(lab, server, how)
-    sending.join(120)
+    sending.join(patience(120))
     assert not sending.is_alive()
     assert lab.close(signed.study).published_rows == len(people)
     datasets = lab.datasets(signed.study)

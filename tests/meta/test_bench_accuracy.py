@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bench.accuracy_width import over_attributes
+from trimask_patience import patience
 
 pytestmark = pytest.mark.slow  # of figures for a page, not of the product: `make test-all`
 
@@ -38,7 +39,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -126,23 +127,6 @@ def test_with_one_the_count_is_exact_and_the_ball_is_beside_the_box(written: dic
     asked = [target["what"] for target in written["targets"]]
     assert sum("sqrt(K1/h)" in what for what in asked) == 16
     assert sum("of the box's OLS error" in what for what in asked) == 3
-
-
-def test_with_categories_every_method_says_its_neighbours_and_projection_helps(
-    written: dict[str, Any],
-) -> None:
-    """At epsilon 5 and a fixed seed: what the schema knows brings the central Gram's contrasts nearer (the law says by a
-    fifth; ten draws of four numbers each have a spread of about a tenth, and the same draws are before and after)."""
-    found = written["categories"]
-    assert found["people"] == 2000
-    at_five = {one["method"]: one for one in found["methods"] if one["epsilon"] == 5.0}
-    assert {"AdaSSP", "Gaussian mixing", "OpenDP, zCDP by hand"} <= set(at_five)
-    assert all(one["neighbours"] and one["delta"] in (0.0, 1e-6) for one in at_five.values())
-    before, after = (at_five[f"central noisy Gram, {when}"] for when in ("before", "after"))
-    assert after["failures"] <= before["failures"]
-    if before["contrasts"] is not None:
-        assert after["contrasts"] < 1.1 * before["contrasts"]
-    assert written["left_out"]["SmartNoise"]
 
 
 class _WithoutPrivacy:

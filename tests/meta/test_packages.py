@@ -24,6 +24,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from scripts import sbom
 from trimask_server.local.cluster import free_base_port
 from trimask_server.local.keys import NodePlace, make_authority, make_node
 from trimask_terminal import program
@@ -167,11 +168,61 @@ def test_a_wheel_holds_its_packages_whole_and_nothing_else(wheels: dict[str, Whe
     if name == "trimask-client":  # and the survey page, without what only its makers need
         web = folder / "web"
         paths = [path.relative_to(web) for path in web.rglob("*") if path.is_file()]
-        page = {path for path in paths if path.parts[0] in ("page", "device", "form", "index.html")}
+        page = {
+            path for path in paths if path.parts[0] in ("page", "device", "form", "index.html", "404.html")
+        }
         assert page
         sources |= {f"trimask_client/web/{path.as_posix()}" for path in page}
     assert set(files) == sources
     assert {f"{package}/py.typed" for package in PACKAGES[name]} <= sources
+
+
+def test_a_second_clean_build_gives_the_same_bytes(wheels: dict[str, Wheel], tmp_path: Path) -> None:
+    """Whoever doubts a published wheel builds it again. Another folder, other dates and rights of files, another umask."""
+    copy = tmp_path / "elsewhere" / "copy"
+    kept = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, kept.stdout.split("\0")):
+        if name.partition("/")[0] in (*FOLDERS.values(), "LICENSE", "VERSION") and (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+            os.utime(copy / name, (10**9, 10**9))
+    out = tmp_path / "again"
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(out)]
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            *options,
+            *(str(copy / folder) for folder in FOLDERS.values()),
+        ],
+        check=True,
+        umask=0o077,
+    )
+    again = {path.name: path.read_bytes() for path in out.glob("*.whl")}
+    assert again == {wheel.path.name: wheel.path.read_bytes() for wheel in wheels.values()}
+
+
+def test_every_bill_of_materials_is_whole_and_the_same_again() -> None:
+    found = sbom.bills()
+    assert set(found) == {*FOLDERS, *sbom.IMAGES}
+    assert json.dumps(found) == json.dumps(sbom.bills())
+    versions = {name: version for name, (version, _) in sbom.locked(ROOT / "requirements.lock").items()}
+    for name, document in found.items():
+        parts = {part["name"]: part for part in document["components"]}
+        assert NEEDS.get(name, set()) <= set(parts), name
+        for part in parts.values():
+            ours = part["name"] in FOLDERS
+            assert ours or part["hashes"], f"{name}: {part['name']} has no hash"
+            assert ours or name in sbom.IMAGES or part["version"] == versions[part["name"]]
+    device = {part["name"] for part in found["trimask-client"]["components"]}
+    assert device == {"cryptography", "cffi", "pycparser", "h2", "hpack", "hyperframe", "protobuf"}
+    images = {image: found[image]["components"] for image in sbom.IMAGES}
+    assert {image: {"pyarrow"} & {part["name"] for part in parts} for image, parts in images.items()} == {
+        "trimask-provider-image": set(),
+        "trimask-collector-image": {"pyarrow"},
+    }
 
 
 def test_no_package_is_in_two_wheels(wheels: dict[str, Wheel]) -> None:
@@ -244,7 +295,8 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client",),
         {"numpy", "grpc", "scipy", "rich", *NOTEBOOK},
         (
-            "trimask_client.grpc", "trimask_core.rows.gateway", "trimask_core.rows.rotation", "trimask_core.rows.rotation",
+            "trimask_client.grpc", "trimask_core.moments.arrays", "trimask_core.moments.gateway",
+            "trimask_core.rows.gateway", "trimask_core.rows.rotation", "trimask_core.rows.rotation",
             "trimask_core.rows.shares",
             "trimask_terminal.study_view", "trimask_terminal.study_view", "trimask_terminal.study_view",
         ),
@@ -256,7 +308,7 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         ("trimask-client", "trimask-theory", "trimask-server"),
         {"pyarrow", "psycopg", *NOTEBOOK},
         (
-            "trimask_server.suites.rows.publisher", "trimask_server.suites.rows.block_work",
+            "trimask_server.suites.rows.block_work", "trimask_server.suites.rows.block_work",
             "trimask_server.store.postgres",
         ),
     ),
@@ -338,7 +390,7 @@ PROGRAMS: dict[str, list[tuple[list[str], int, str]]] = {
         (["trimask", "demo"], 2, "pip install 'trimask[demo]'"),
     ],
     "demo": [(["trimask", "demo", "--participants", "128", "--block-size", "64", "--exact"], 0, "")],
-    "app": [(["python", "-c", "import trimask_mobile.model.state, kivy; print('app')"], 0, "app")],
+    "app": [(["python", "-c", "import trimask_mobile.model.navigation, kivy; print('app')"], 0, "app")],
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import runpy
 from pathlib import Path
@@ -18,6 +19,25 @@ NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", ERRATA)
 def test_the_page_is_the_tables() -> None:
     page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
     assert page == TABLE["document"](), "run python scripts/paper_coverage.py > docs/coverage.md"
+
+
+def test_every_statement_of_the_papers_has_one_row() -> None:
+    """By the list of what they number, which was read from their texts: none missing, none twice, none invented."""
+    listed = json.loads(Path(__file__).with_name("paper_statements.json").read_text(encoding="utf-8"))[
+        "papers"
+    ]
+    assert sum(map(len, listed.values())) > 180
+    assert list(listed) == list(TABLE["PAPERS"])
+    numbered = re.compile(
+        r"(?:" + "|".join({name.split()[0] for names in listed.values() for name in names}) + r") \S+$"
+    )
+    for paper, names in listed.items():
+        rows = [part.strip() for item in TABLE["PAPERS"][paper] for part in item.what.split(";")]
+        # "Lemma 2.4, converse": a part of it has a row of its own.
+        whole = [row.split(",")[0] for row in rows]
+        assert sorted(set(whole) & set(names)) == sorted(names), paper
+        assert [row for row in whole if numbered.match(row) and row not in names] == [], paper
+        assert len(rows) == len(set(rows)), paper
 
 
 def _is_there(where: str) -> bool:

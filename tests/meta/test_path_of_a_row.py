@@ -1,9 +1,12 @@
-"""The path of a row in docs/architecture.md: every file and function it names exists."""
+"""The path of a row: what docs/architecture.md names exists, and it passes no more files than it did."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -53,3 +56,17 @@ def test_suites_stay_out_of_the_shared_way_and_out_of_each_other() -> None:
         assert not re.search(r"(trimask_core|suites)/(rows|moments)/", file), file
     assert not any("/moments/" in file for file in files["rows"])
     assert not any("/rows/" in file for file in files["moments"])
+
+
+def test_a_row_and_a_report_pass_no_more_files() -> None:
+    """A bound on what a reader of either path has to open, with room for what runs by the clock; lower it when it falls."""
+    script = ROOT / "scripts" / "trace_paths.py"
+    printed = subprocess.run([sys.executable, script, "--json"], capture_output=True, text=True, check=True)
+    found = json.loads(printed.stdout)
+    files = {way: {step.split(":")[0] for step in steps} for way, steps in found.items()}
+    assert "trimask_server/suites/rows/math.py" in files["row"]
+    assert "trimask_core/moments/check.py" in files["report"]
+    assert (len(files["row"]) <= 108, len(files["report"]) <= 98) == (True, True), (
+        len(files["row"]),
+        len(files["report"]),
+    )

@@ -25,6 +25,7 @@ from trimask_core.submit.invitation import Invitation, Link
 from trimask_lab import Lab
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.participation import Participation
+from trimask_patience import patience
 from trimask_proto.v1.study_pb2 import GetStudyResponse
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.local.keys import issue_certificate, make_authority
@@ -72,6 +73,18 @@ class Phone:
             env={**os.environ, "PYTHONPATH": path, "LANG": "C.UTF-8"},
         )
 
+    @property
+    def memory_mb(self) -> float:
+        """What it holds of the machine's memory, but for the drawing in software that a phone does not need."""
+        found, name = 0.0, ""
+        for line in Path(f"/proc/{self.process.pid}/smaps").read_text().splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                name = words[5] if len(words) > 5 else ""
+            elif words[0] == "Rss:" and not any(one in name for one in ("libLLVM", "_dri.so")):
+                found += int(words[1]) / 1024
+        return found
+
     def __enter__(self) -> Phone:
         return self
 
@@ -81,7 +94,7 @@ class Phone:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()  # the driver stops the app as its window's cross would
         try:
-            self.process.wait(20)
+            self.process.wait(patience(20))
         except subprocess.TimeoutExpired:
             self.kill()
         self.process.stdout.close()

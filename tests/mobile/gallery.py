@@ -58,6 +58,7 @@ def the_way(lab: MobileLab, folder: Path) -> None:
         app.tap("Open")
         app.on("study")
         shot(app, "study")
+        app.tap("More: who sees what, exact statements, institutions")
         app.do("show_text", "Strong: guessed right")
         shot(app, "study-guarantee")
         app.do("show_text", "Any one institution alone")

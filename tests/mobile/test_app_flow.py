@@ -29,10 +29,14 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     assert app.do("frame") == {"frame": [0, 96, 0, 126]}
     app.tap("Open an invitation")
     app.tap("Scan a QR code")
-    seen = "\n".join(app.on("study")["texts"])
-    for words in ("How do you sleep?", "Institute for Sleep Research", "City Hospital", "Data Trust North",
-                  "University Library", "2048 people", "Weak", "right 99 times in 100", "Who could see what",
-                  "Answer by"):  # fmt: skip
+    first = "\n".join(app.on("study")["texts"])
+    for words in ("How do you sleep?", "Institute for Sleep Research", "2048 people", "Protection: weak.", "Answer by",
+                  "your network address"):  # fmt: skip
+        assert words in first
+    assert "Who could see what" not in first
+    app.tap("More: who sees what, exact statements, institutions")
+    seen = "\n".join(app.see("Who could see what")["texts"])
+    for words in ("City Hospital", "Data Trust North", "University Library", "Weak", "times in 100"):
         assert words in seen
     app.consent()
     app.eligible()
@@ -49,6 +53,7 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
         "No answer",
     ):
         assert words in review
+    most = app.memory_mb
     app.tap("Send")
     shown = app.see("Sent. Thank you!", screen="receipt")
     assert {"City Hospital", "Data Trust North", "University Library"} <= set(shown["texts"])
@@ -75,6 +80,7 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     # The code on the screen, read by another program, opens the receipt on another phone, which withdraws with it.
     app.tap("Show as a code for another device")
     app.do("show_text", "Withdraw my answers")
+    assert max(most, app.memory_mb) < 180
     picture = app.home / "code.png"
     app.do("screenshot", str(picture))
     read = subprocess.run(["zbarimg", "-q", "--raw", picture], capture_output=True, text=True, check=True)

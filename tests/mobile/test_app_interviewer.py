@@ -16,11 +16,11 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.submit.invitation import Invitation, Link
 from trimask_core.submit.receipt import receipt_message
-from trimask_mobile.kiosk.interviewer import Interviewer, links_in
+from trimask_mobile.kiosk.interviewer import links_in
 from trimask_mobile.kiosk.respondents import IDLE_MS, send_sessions
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.navigation import FIRST, REACHED
-from trimask_mobile.model.state import ScreenName
+from trimask_mobile.model.navigation import Guide
+from trimask_mobile.model.shown import FIRST, REACHED, ScreenName
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 PIN = "271828"
@@ -58,11 +58,11 @@ class Field:
         self.providers, self.clock = Providers(made), ManualClock(1_800_000_000_000)
         self.guide = self.start()
 
-    def start(self) -> Interviewer:
+    def start(self) -> Guide:
         """The app, started (again)."""
         device = Device(self.home, transport=self.providers, clock=self.clock)
         device.fetch = lambda _link: self.made.signed  # type: ignore[method-assign]
-        self.guide = Interviewer(device, AtOnce(), lambda: None, cost=(4, 8, 1))
+        self.guide = Guide(device, AtOnce(), lambda: None, cost=(4, 8, 1))
         self.guide.start()
         return self.guide
 
@@ -71,28 +71,28 @@ class Field:
         made = Invitation.draw(study.id, self.clock.now_ms() + 86_400_000, SystemRandom())
         return str(Link("127.0.0.1:1", study.id, made.signed_with(self.made.identities["owner"])))
 
-    def set_up(self, invitations: int = 3) -> Interviewer:
+    def set_up(self, invitations: int = 3) -> Guide:
         guide = self.guide
-        guide.open_settings()
-        guide.open_interviewer()
-        guide.set_pin(PIN, PIN)
-        guide.add_invitations("\n".join(self.invitation() for _ in range(invitations)))
+        guide.shown.open_settings()
+        guide.kiosk.open_interviewer()
+        guide.kiosk.set_pin(PIN, PIN)
+        guide.kiosk.add_invitations("\n".join(self.invitation() for _ in range(invitations)))
         return guide
 
-    def begin(self) -> Interviewer:
+    def begin(self) -> Guide:
         """Hand the device to a respondent, who goes on to the study."""
-        self.guide.interview(self.made.study.id)
-        assert (self.guide.mode, self.guide.screen) == ("session", "handed")
+        self.guide.kiosk.interview(self.made.study.id)
+        assert (self.guide.shown.mode, self.guide.shown.screen) == ("session", "handed")
         return self.guide
 
     def answer(self) -> dict[str, Any]:
         """From the first page of a session until it is sent."""
-        self.guide.begin_answering()
-        assert self.guide.screen == "study"
-        self.guide.next()
-        self.guide.agree(True)
-        self.guide.sign_name(NAME)
-        self.guide.next()
+        self.guide.kiosk.begin_answering()
+        assert self.guide.shown.screen == "study"
+        self.guide.answering.next()
+        self.guide.answering.agree(True)
+        self.guide.answering.sign_name(NAME)
+        self.guide.answering.next()
         return fill(self.guide)
 
     def kept(self) -> list[Path]:
@@ -108,61 +108,64 @@ def field(make_study: Callable[..., Any], tmp_path: Path) -> Field:
 
 def test_a_pin_begins_it_and_the_app_starts_locked(field: Field) -> None:
     guide = field.guide
-    guide.open_settings()
-    guide.open_interviewer()
+    guide.shown.open_settings()
+    guide.kiosk.open_interviewer()
     for pin, again, said in (
         ("123456", "123456", "first a stranger"),
         (PIN, "271829", "differ"),
         ("12", "12", "6 to 12"),
     ):
-        guide.set_pin(pin, again)
-        assert (guide.mode, guide.screen) == ("own", "interviewer")
-        assert said in guide.pin_problem
-    guide.set_pin(PIN, PIN)
-    assert (guide.mode, guide.screen) == ("unlocked", "interviewing")
+        guide.kiosk.set_pin(pin, again)
+        assert (guide.shown.mode, guide.shown.screen) == ("own", "interviewer")
+        assert said in guide.kiosk.pin_problem
+    guide.kiosk.set_pin(PIN, PIN)
+    assert (guide.shown.mode, guide.shown.screen) == ("unlocked", "interviewing")
     again = field.start()
-    assert (again.mode, again.screen) == ("locked", "pin")
-    again.unlock("000111")
-    assert (again.mode, again.pin_problem) == ("locked", "This is not the PIN.")
-    again.unlock(PIN)
-    assert again.screen == "interviewing"
-    again.lock()
-    assert again.screen == "pin"
+    assert (again.shown.mode, again.shown.screen) == ("locked", "pin")
+    again.kiosk.unlock("000111")
+    assert (again.shown.mode, again.kiosk.pin_problem) == ("locked", "This is not the PIN.")
+    again.kiosk.unlock(PIN)
+    assert again.shown.screen == "interviewing"
+    again.kiosk.lock()
+    assert again.shown.screen == "pin"
 
 
 def test_three_respondents_one_after_the_other_and_nothing_is_left(field: Field) -> None:
     guide = field.set_up(3)
-    assert guide.stock[0][2] == 3
+    assert guide.kiosk.stock[0][2] == 3
     for left in (2, 1, 0):
         field.begin()
-        assert guide.items == ()
+        assert guide.submissions.items == ()
         field.answer()
-        assert (guide.screen, guide.item is not None and guide.item.state) == ("receipt", "sent")
-        assert guide.receipt_link  # to be read by the respondent's own phone
-        guide.show_studies()
-        assert (guide.mode, guide.screen) == ("locked", "pin")
+        assert (guide.shown.screen, guide.submissions.item is not None and guide.submissions.item.state) == (
+            "receipt",
+            "sent",
+        )
+        assert guide.submissions.receipt_link  # to be read by the respondent's own phone
+        guide.home()
+        assert (guide.shown.mode, guide.shown.screen) == ("locked", "pin")
         assert field.kept() == []
-        guide.unlock(PIN)
-        assert (guide.stock[0][2] if guide.stock else 0) == left
-    assert (guide.sent, guide.lines) == (3, ())
+        guide.kiosk.unlock(PIN)
+        assert (guide.kiosk.stock[0][2] if guide.kiosk.stock else 0) == left
+    assert (guide.kiosk.sent, guide.kiosk.lines) == (3, ())
     assert [len(rows) for rows in field.providers.rows.values()] == [3, 3, 3]  # three people, not one
 
 
 @pytest.mark.parametrize("mode", ["locked", "session", "unlocked"])
 def test_no_page_of_another_can_be_reached(field: Field, mode: Any) -> None:
     """Whatever page is asked for, in every mode; and the interviewer's own study is on none that a respondent sees."""
-    field.guide.device.queue.join(field.made.signed)
-    field.guide.show_studies()
-    assert len(field.guide.items) == 1
+    field.guide.shown.device.queue.join(field.made.signed)
+    field.guide.home()
+    assert len(field.guide.submissions.items) == 1
     guide = field.set_up(1)
     if mode == "session":
         field.begin()
     elif mode == "locked":
-        guide.lock()
+        guide.kiosk.lock()
     for screen in get_args(ScreenName):
-        guide._go(screen)
-        assert guide.screen == (screen if screen in REACHED[mode] else FIRST[mode])
-        assert guide.items == ()
+        guide.shown.go(screen)
+        assert guide.shown.screen == (screen if screen in REACHED[mode] else FIRST[mode])
+        assert guide.submissions.items == ()
     assert not REACHED["session"] & {
         "studies",
         "invitation",
@@ -179,55 +182,61 @@ def test_a_respondent_can_do_nothing_to_the_rest(field: Field) -> None:
     field.begin()
     other = field.invitation()
     for attempt in (
-        lambda: guide.open_link(other), lambda: guide.unlock(PIN), guide.lock, guide.leave_interviewer,
-        lambda: guide.interview(field.made.study.id), lambda: guide.interview_with(other),
-        lambda: guide.add_invitations(other), lambda: guide.set_pin("314159", "314159"),
-        lambda: guide.fetch_receipt("00"), guide.open_institutions, guide.open_invitation,
+        lambda: guide.open_link(other), lambda: guide.kiosk.unlock(PIN), guide.kiosk.lock, guide.kiosk.leave_interviewer,
+        lambda: guide.kiosk.interview(field.made.study.id), lambda: guide.kiosk.interview_with(other),
+        lambda: guide.kiosk.add_invitations(other), lambda: guide.kiosk.set_pin("314159", "314159"),
+        lambda: guide.kiosk.fetch_receipt("00"), guide.institutions.open_institutions, guide.studies.open_invitation,
     ):  # fmt: skip
         attempt()
-        assert guide.mode == "session"
-        assert guide.screen == "handed"
-    assert guide._unlocked is None  # neither the list nor its key is in memory
+        assert guide.shown.mode == "session"
+        assert guide.shown.screen == "handed"
+    assert guide.kiosk._unlocked is None  # neither the list nor its key is in memory
     assert guide.back()  # the app does not close, and shows the same page
-    assert guide.screen == "handed"
+    assert guide.shown.screen == "handed"
 
 
 def test_the_next_respondent_begins_afresh(field: Field) -> None:
     guide = field.set_up(2)
     field.begin()
-    guide.choose_scale(2.0)
+    guide.shown.choose_scale(2.0)
     guide.choose_language("de")
     field.answer()
-    guide.finish()
-    assert (guide.scale, guide.language) == (1.0, "en")
-    guide.unlock(PIN)
+    guide.kiosk.finish()
+    assert (guide.shown.scale, guide.answering.language) == (1.0, "en")
+    guide.kiosk.unlock(PIN)
     field.begin()
-    guide.begin_answering()
-    part = guide.participation
+    guide.kiosk.begin_answering()
+    part = guide.answering.participation
     assert part is not None
-    assert (part.name, part.agreed, part.responses, part.language, guide.scale) == ("", False, {}, "en", 1.0)
-    assert (guide.consent, guide.item) == (None, None)
+    assert (part.name, part.agreed, part.responses, part.language, guide.shown.scale) == (
+        "",
+        False,
+        {},
+        "en",
+        1.0,
+    )
+    assert (guide.answering.consent, guide.submissions.item) == (None, None)
 
 
 def test_who_stops_leaves_nothing_and_the_invitation_is_used_again(field: Field) -> None:
     guide = field.set_up(1)
     field.begin()
-    guide.begin_answering()
-    guide.next()
-    guide.agree(True)
-    guide.sign_name(NAME)
-    guide.next()
-    guide.answer("age", "44")
+    guide.kiosk.begin_answering()
+    guide.answering.next()
+    guide.answering.agree(True)
+    guide.answering.sign_name(NAME)
+    guide.answering.next()
+    guide.answering.answer("age", "44")
     assert field.kept()
-    guide.finish()
-    assert (guide.screen, field.kept()) == ("pin", [])
+    guide.kiosk.finish()
+    assert (guide.shown.screen, field.kept()) == ("pin", [])
     assert field.providers.rows == {}
-    guide.unlock(PIN)
-    assert guide.stock[0][2] == 1
+    guide.kiosk.unlock(PIN)
+    assert guide.kiosk.stock[0][2] == 1
     field.begin()
     field.answer()
-    assert guide.item is not None
-    assert guide.item.state == "sent"
+    assert guide.submissions.item is not None
+    assert guide.submissions.item.state == "sent"
 
 
 def test_what_waits_is_sealed_and_goes_once_it_is_accepted(field: Field) -> None:
@@ -235,25 +244,28 @@ def test_what_waits_is_sealed_and_goes_once_it_is_accepted(field: Field) -> None
     field.providers.online = False  # a village without a network; the study was fetched with the list
     field.begin()
     field.answer()
-    assert (guide.screen, guide.item is not None and guide.item.state) == ("sending", "waiting")
-    assert not guide.keep_receipt
-    guide.finish()
+    assert (guide.shown.screen, guide.submissions.item is not None and guide.submissions.item.state) == (
+        "sending",
+        "waiting",
+    )
+    assert not guide.kiosk.keep_receipt
+    guide.kiosk.finish()
     kinds = {path.parent.name for path in field.kept() if not path.name.endswith(".lock")}
     assert {"payloads", "studies"} <= kinds
     assert not kinds & {"drafts", "held", "consents", "receipts"}  # the answers and the name are gone
     again = field.start()
-    assert again.screen == "pin"
-    again.unlock(PIN)
-    (line,) = again.lines
+    assert again.shown.screen == "pin"
+    again.kiosk.unlock(PIN)
+    (line,) = again.kiosk.lines
     assert (line.state, line.kept) == ("waiting", False)
-    assert again.stock[0][2] == 1
-    again.lock()
+    assert again.kiosk.stock[0][2] == 1
+    again.kiosk.lock()
     field.providers.online = True
     field.clock.advance(7 * 3600)
     again.tick()  # on the page for the PIN, whoever has the device
     assert field.kept() == []
-    again.unlock(PIN)
-    assert (again.lines, again.sent) == ((), 1)
+    again.kiosk.unlock(PIN)
+    assert (again.kiosk.lines, again.kiosk.sent) == ((), 1)
 
 
 def test_a_job_without_the_app_sends_what_sessions_have_left(
@@ -264,7 +276,7 @@ def test_a_job_without_the_app_sends_what_sessions_have_left(
     field.begin()
     field.answer()
     assert guide.something_waits()
-    guide.finish()
+    guide.kiosk.finish()
     assert guide.something_waits()
     monkeypatch.setattr("trimask_mobile.model.device.LazyTransport", lambda: field.providers)
     key = device_key(field.home / "device.key")
@@ -280,24 +292,24 @@ def test_a_receipt_is_kept_for_who_asks_and_handed_over_later(field: Field) -> N
     field.providers.online = False
     field.begin()
     field.answer()
-    guide.choose_keep(True)
-    guide.finish()
+    guide.kiosk.choose_keep(True)
+    guide.kiosk.finish()
     field.providers.online = True
-    guide.unlock(PIN)
-    guide.try_sessions()
-    (line,) = guide.lines
+    guide.kiosk.unlock(PIN)
+    guide.kiosk.try_sessions()
+    (line,) = guide.kiosk.lines
     assert (line.state, line.kept) == ("sent", True)
-    guide.fetch_receipt(line.id)
-    assert (guide.mode, guide.screen) == ("session", "receipt")
-    assert guide.receipt_link
-    assert guide.item is not None
-    assert guide.item.entry is not None
-    assert guide.item.entry.submission_id.hex().upper().startswith(line.number.replace(" ", ""))
-    guide.choose_keep(False)
-    guide.finish()
+    guide.kiosk.fetch_receipt(line.id)
+    assert (guide.shown.mode, guide.shown.screen) == ("session", "receipt")
+    assert guide.submissions.receipt_link
+    assert guide.submissions.item is not None
+    assert guide.submissions.item.entry is not None
+    assert guide.submissions.item.entry.submission_id.hex().upper().startswith(line.number.replace(" ", ""))
+    guide.kiosk.choose_keep(False)
+    guide.kiosk.finish()
     assert field.kept() == []
-    guide.unlock(PIN)
-    assert (guide.lines, guide.sent) == ((), 1)
+    guide.kiosk.unlock(PIN)
+    assert (guide.kiosk.lines, guide.kiosk.sent) == ((), 1)
 
 
 def test_a_refusal_is_told_to_the_respondent_and_later_to_the_interviewer_without_answers(
@@ -307,55 +319,55 @@ def test_a_refusal_is_told_to_the_respondent_and_later_to_the_interviewer_withou
     field.providers.refuses = True
     field.begin()
     answered = field.answer()
-    assert guide.item is not None
-    assert guide.item.state == "refused"
-    assert "This invitation was used before" in guide.item.why(guide.words)
-    guide.answer_again()  # their answers are not lost while they are there
-    assert guide.participation is not None
-    assert guide.participation.responses == answered
-    guide.send()
-    guide.finish()
+    assert guide.submissions.item is not None
+    assert guide.submissions.item.state == "refused"
+    assert "This invitation was used before" in guide.submissions.item.why(guide.shown.words)
+    guide.studies.answer_again()  # their answers are not lost while they are there
+    assert guide.answering.participation is not None
+    assert guide.answering.participation.responses == answered
+    guide.submissions.send()
+    guide.kiosk.finish()
     assert not {path.parent.name for path in field.kept()} & {"drafts", "held", "consents"}
-    guide.unlock(PIN)
-    (line,) = guide.lines
+    guide.kiosk.unlock(PIN)
+    (line,) = guide.kiosk.lines
     assert (line.state, line.causes) == ("refused", (("Org R1", "invitation_used"),))
-    guide.remove_line(line.id)
-    assert (guide.lines, field.kept(), guide.stock) == ((), [], ())
+    guide.kiosk.remove_line(line.id)
+    assert (guide.kiosk.lines, field.kept(), guide.kiosk.stock) == ((), [], ())
 
 
 def test_a_session_goes_on_after_a_crash_and_is_deleted_when_nobody_is_there(field: Field) -> None:
     guide = field.set_up(1)
     field.begin()
-    guide.begin_answering()
-    guide.next()
-    guide.agree(True)
-    guide.sign_name(NAME)
-    guide.next()
-    guide.answer("age", "44")
+    guide.kiosk.begin_answering()
+    guide.answering.next()
+    guide.answering.agree(True)
+    guide.answering.sign_name(NAME)
+    guide.answering.next()
+    guide.answering.answer("age", "44")
     again = field.start()
-    assert (again.mode, again.screen) == ("session", "question")
-    assert again.participation is not None
-    assert again.participation.responses == {"age": "44"}
+    assert (again.shown.mode, again.shown.screen) == ("session", "question")
+    assert again.answering.participation is not None
+    assert again.answering.participation.responses == {"age": "44"}
     field.clock.advance(IDLE_MS / 1000)
     late = field.start()
-    assert (late.mode, late.screen, field.kept()) == ("locked", "pin", [])
-    late.unlock(PIN)
+    assert (late.shown.mode, late.shown.screen, field.kept()) == ("locked", "pin", [])
+    late.kiosk.unlock(PIN)
     field.begin()
-    late.begin_answering()
+    late.kiosk.begin_answering()
     field.clock.advance(IDLE_MS / 1000 - 1)
     late.tick()
-    assert late.mode == "session"
-    late.touched()
+    assert late.shown.mode == "session"
+    late.kiosk.touched()
     field.clock.advance(2)
     late.tick()
-    assert late.mode == "session"
+    assert late.shown.mode == "session"
     field.clock.advance(IDLE_MS / 1000)
     late.tick()
-    assert (late.mode, late.screen, field.kept()) == ("locked", "pin", [])
-    late.unlock(PIN)
+    assert (late.shown.mode, late.shown.screen, field.kept()) == ("locked", "pin", [])
+    late.kiosk.unlock(PIN)
     field.clock.advance(IDLE_MS / 1000)
     late.tick()
-    assert late.mode == "locked"  # an interviewer who left it lying, too
+    assert late.shown.mode == "locked"  # an interviewer who left it lying, too
 
 
 def test_who_may_not_take_part_leaves_nothing(field: Field) -> None:
@@ -363,12 +375,12 @@ def test_who_may_not_take_part_leaves_nothing(field: Field) -> None:
 
     guide = field.set_up(1)
     field.begin()
-    guide.begin_answering()
-    guide._forget_person()
-    guide._stop(Problem("ineligible"))
-    assert guide.words.say("problem.studies") == "Finish and hand back"
-    guide.show_studies()
-    assert (guide.screen, field.kept()) == ("pin", [])
+    guide.kiosk.begin_answering()
+    guide.answering._forget_person()
+    guide.shown.stop(Problem("ineligible"))
+    assert guide.shown.words.say("problem.studies") == "Finish and hand back"
+    guide.home()
+    assert (guide.shown.screen, field.kept()) == ("pin", [])
 
 
 def test_a_result_that_comes_late_is_not_shown_to_the_next(field: Field) -> None:
@@ -376,32 +388,32 @@ def test_a_result_that_comes_late_is_not_shown_to_the_next(field: Field) -> None
     guide = field.set_up(2)
     field.begin()
     late: list[Callable[[], None]] = []
-    inner = guide._runner._inner  # type: ignore[attr-defined]
+    inner = guide.shown.runner._inner  # type: ignore[attr-defined]
 
     def slow(job: Callable[[], Any], done: Callable[[Any], None], _failed: object) -> None:
         result = job()
         late.append(lambda: done(result))
 
     inner.records = slow
-    guide._open(field.made.study.id)
+    guide.studies.open_study(field.made.study.id)
     inner.records = AtOnce().records
-    guide.finish()
+    guide.kiosk.finish()
     (call,) = late
     call()
-    assert (guide.screen, guide.participation, guide.opened) == ("pin", None, None)
-    guide.unlock(PIN)
+    assert (guide.shown.screen, guide.answering.participation, guide.studies.opened) == ("pin", None, None)
+    guide.kiosk.unlock(PIN)
     field.begin()
     call()
-    assert (guide.screen, guide.participation, guide.opened) == ("handed", None, None)
+    assert (guide.shown.screen, guide.answering.participation, guide.studies.opened) == ("handed", None, None)
 
 
 def test_a_link_opened_while_locked_begins_the_next_interview(field: Field) -> None:
     guide = field.set_up(0)
-    guide.lock()
+    guide.kiosk.lock()
     guide.open_link(field.invitation())
-    assert (guide.screen, guide.link_waits) == ("pin", True)
-    guide.unlock(PIN)
-    assert (guide.mode, guide.screen) == ("session", "handed")
+    assert (guide.shown.screen, guide.kiosk.link_waits) == ("pin", True)
+    guide.kiosk.unlock(PIN)
+    assert (guide.shown.mode, guide.shown.screen) == ("session", "handed")
 
 
 def test_leaving_erases_everything_about_interviews(field: Field) -> None:
@@ -409,26 +421,26 @@ def test_leaving_erases_everything_about_interviews(field: Field) -> None:
     field.providers.online = False
     field.begin()
     field.answer()
-    guide.finish()
-    guide.unlock(PIN)
-    assert len(guide.lines) == 1
-    guide.leave_interviewer()
-    assert (guide.mode, guide.screen, field.kept()) == ("own", "studies", [])
-    vault = guide.device.vault
+    guide.kiosk.finish()
+    guide.kiosk.unlock(PIN)
+    assert len(guide.kiosk.lines) == 1
+    guide.kiosk.leave_interviewer()
+    assert (guide.shown.mode, guide.shown.screen, field.kept()) == ("own", "studies", [])
+    vault = guide.shown.device.vault
     assert not any(vault.names(kind) for kind in ("interviewer", "respondents", "returned", "interviews"))
-    assert field.start().screen == "studies"
+    assert field.start().shown.screen == "studies"
 
 
 def test_a_crash_between_list_and_session_neither_loses_an_invitation_nor_has_it_twice(field: Field) -> None:
     guide = field.set_up(1)
-    respondents = guide._need()
-    unlocked = guide._unlocked
+    respondents = guide.kiosk._need()
+    unlocked = guide.kiosk._unlocked
     assert unlocked is not None
     (link,) = unlocked.invitations
     respondents.stage(link)  # and the app ends here
     again = field.start()
-    again.unlock(PIN)
-    assert again.stock[0][2] == 1
+    again.kiosk.unlock(PIN)
+    assert again.kiosk.stock[0][2] == 1
 
 
 def test_links_in_a_list() -> None:
@@ -437,8 +449,8 @@ def test_links_in_a_list() -> None:
 
 
 def test_to_questions_is_unchanged_for_ones_own_studies(field: Field) -> None:
-    field.guide.device.queue.join(field.made.signed, None, Link.parse(field.invitation()).invitation)
-    field.guide.show_studies()
+    field.guide.shown.device.queue.join(field.made.signed, None, Link.parse(field.invitation()).invitation)
+    field.guide.home()
     to_questions(field.guide)
-    assert field.guide.screen == "question"
-    assert field.guide.words.say("consent.stays").startswith("Your name stays on this phone")
+    assert field.guide.shown.screen == "question"
+    assert field.guide.shown.words.say("consent.stays").startswith("Your name stays on this device")

@@ -31,6 +31,8 @@ def each_screen(lab: Any, start: Callable[..., Any]) -> Iterator[Any]:
     app.do("type", lab.link(signed))
     app.tap("Open")
     app.on("study")
+    yield app
+    app.tap("More: who sees what, exact statements, institutions")
     app.tap("Show the exact statement")
     yield app
     app.consent_open()

@@ -19,8 +19,8 @@ from trimask_core.crypto.identity import SigningKey
 from trimask_core.form.file import read_form
 from trimask_core.form.font_coverage import _APP_LETTERS
 from trimask_core.form.form import Form
+from trimask_core.form.kinds import Control
 from trimask_core.form.parse_input import month_names
-from trimask_core.form.question import Kind
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Institution
 from trimask_mobile.model import words as catalogue_module
@@ -49,12 +49,12 @@ def start(tmp_path: Path, signed_study: SignedStudy) -> Callable[[], Guide]:
 
 def test_a_study_without_a_form_gets_a_plain_one(start: Callable[[], Guide]) -> None:
     guide = start()
-    assert guide.screen == "studies"
+    assert guide.shown.screen == "studies"
     part = to_questions(guide)
-    assert guide.screen == "question"
+    assert guide.shown.screen == "question"
     assert part.page.questions[0].label == "Age"
     assert part.consent.version == "app-2"
-    kept = guide.device.consent(part.study_id)
+    kept = guide.shown.device.consent(part.study_id)
     assert kept is not None
     assert kept.text_hash == part.consent.hash.hex()
     assert kept.name == "Ada Lovelace"
@@ -62,42 +62,42 @@ def test_a_study_without_a_form_gets_a_plain_one(start: Callable[[], Guide]) -> 
 
 def test_consent_needs_both_the_tick_and_a_name(start: Callable[[], Guide]) -> None:
     guide = start()
-    guide.show(guide.items[0])
-    guide.next()
+    guide.studies.show(guide.submissions.items[0])
+    guide.answering.next()
     for agreed, name in ((True, ""), (True, " A "), (False, "Ada")):
-        guide.agree(agreed)
-        guide.sign_name(name)
-        guide.next()
-        assert guide.screen == "consent"
-        assert guide.device.consent(guide.items[0].study_id) is None
+        guide.answering.agree(agreed)
+        guide.answering.sign_name(name)
+        guide.answering.next()
+        assert guide.shown.screen == "consent"
+        assert guide.shown.device.consent(guide.submissions.items[0].study_id) is None
 
 
 def test_a_consent_in_another_language_must_be_read_again(start: Callable[[], Guide]) -> None:
     guide = start()
-    guide.show(guide.items[0])
-    guide.next()
-    assert guide.participation is not None
-    guide.participation.form = Form(("en", "de"), guide.participation.form.questions)
-    guide.agree(True)
+    guide.studies.show(guide.submissions.items[0])
+    guide.answering.next()
+    assert guide.answering.participation is not None
+    guide.answering.participation.form = Form(("en", "de"), guide.answering.participation.form.questions)
+    guide.answering.agree(True)
     guide.choose_language("de")
-    assert not guide.participation.agreed
+    assert not guide.answering.participation.agreed
 
 
 def test_back_leads_the_same_way_and_forgets_nothing(start: Callable[[], Guide]) -> None:
     guide = start()
     part = to_questions(guide)
-    guide.answer("age", "44")
-    guide.next()
+    guide.answering.answer("age", "44")
+    guide.answering.next()
     assert part.page.questions[0].name == "bmi"
     trail = []
-    while guide.screen != "studies":
-        trail.append((guide.screen, part.at))
+    while guide.shown.screen != "studies":
+        trail.append((guide.shown.screen, part.at))
         assert guide.back()
     assert trail == [("question", "bmi"), ("question", "age"), ("consent", ""), ("study", "")]
     assert not guide.back()  # from the list, the app may close
-    guide.show(guide.items[0])
-    assert guide.participation is not None
-    assert guide.participation.responses == {"age": "44"}
+    guide.studies.show(guide.submissions.items[0])
+    assert guide.answering.participation is not None
+    assert guide.answering.participation.responses == {"age": "44"}
 
 
 def test_sending_without_network_waits_and_says_why(start: Callable[[], Guide]) -> None:
@@ -105,25 +105,29 @@ def test_sending_without_network_waits_and_says_why(start: Callable[[], Guide]) 
     part = to_questions(guide)
     for name, value in (("age", "44"), ("bmi", "25"), ("smoker", "no"), ("region", "south")):
         assert part.page.questions[0].name == name
-        guide.answer(name, value)
-        guide.next()
-    assert guide.screen == "review"
-    guide.send()
-    assert guide.screen == "sending"
-    assert guide.sending is not None
-    assert (guide.sending.mask, guide.sending.split, guide.sending.upload) == ("done", "done", "later")
-    assert guide.sending.entry is not None
-    assert guide.sending.entry.state == "waiting"
-    assert "no network" in guide.sending.entry.why
-    assert guide.device.queue.draft(part.study_id) is None  # the answers themselves are gone
-    guide.show_studies()
-    (line,) = guide.items
+        guide.answering.answer(name, value)
+        guide.answering.next()
+    assert guide.shown.screen == "review"
+    guide.submissions.send()
+    assert guide.shown.screen == "sending"
+    assert guide.submissions.sending is not None
+    assert (
+        guide.submissions.sending.mask,
+        guide.submissions.sending.split,
+        guide.submissions.sending.upload,
+    ) == ("done", "done", "later")
+    assert guide.submissions.sending.entry is not None
+    assert guide.submissions.sending.entry.state == "waiting"
+    assert "no network" in guide.submissions.sending.entry.why
+    assert guide.shown.device.queue.draft(part.study_id) is None  # the answers themselves are gone
+    guide.home()
+    (line,) = guide.submissions.items
     assert line.state == "waiting"
-    assert "0 of 3 institutions" in line.words(guide.words, guide.device.clock.now_ms())
-    assert start().items[0].state == "waiting"
+    assert "0 of 3 institutions" in line.words(guide.shown.words, guide.shown.device.clock.now_ms())
+    assert start().submissions.items[0].state == "waiting"
     again = start()
-    again.open_study(part.study_id)
-    assert again.screen == "sending"  # never answered a second time
+    again.studies.open_study(part.study_id)
+    assert again.shown.screen == "sending"  # never answered a second time
 
 
 class Empty:
@@ -143,8 +147,8 @@ def test_repro_an_answer_without_a_receipt_is_not_called_received(
     seen: set[str] = set()
 
     def changed() -> None:
-        if guide.sending is not None:
-            seen.update(one.state for one in guide.sending.uploads)
+        if guide.submissions.sending is not None:
+            seen.update(one.state for one in guide.submissions.sending.uploads)
 
     device = Device(tmp_path / "phone", transport=Empty(), clock=ManualClock(1_800_000_000_000))
     device.queue.join(signed_study)
@@ -152,9 +156,9 @@ def test_repro_an_answer_without_a_receipt_is_not_called_received(
     guide.start()
     to_questions(guide)
     fill(guide)
-    assert guide.sending is not None
+    assert guide.submissions.sending is not None
     assert seen == {"waiting", "busy", "later"}
-    assert {one.cause for one in guide.sending.uploads} == {"untrusted"}
+    assert {one.cause for one in guide.submissions.sending.uploads} == {"untrusted"}
 
 
 def test_a_wrong_answer_found_at_the_end_is_shown_where_it_is(start: Callable[[], Guide]) -> None:
@@ -162,62 +166,64 @@ def test_a_wrong_answer_found_at_the_end_is_shown_where_it_is(start: Callable[[]
     part = to_questions(guide)
     part.responses.update(age="44", bmi="999", smoker="no", region="south")
     part.step, part.at = "review", ""
-    guide.send()
-    assert (guide.screen, part.at) == ("question", "bmi")
-    assert "between" in guide.problems["bmi"]
-    guide.answer("bmi", "30")
-    assert guide.problems["bmi"] == ""
-    guide.next()
-    assert guide.screen == "review"
+    guide.submissions.send()
+    assert (guide.shown.screen, part.at) == ("question", "bmi")
+    assert "between" in guide.answering.problems["bmi"]
+    guide.answering.answer("bmi", "30")
+    assert guide.answering.problems["bmi"] == ""
+    guide.answering.next()
+    assert guide.shown.screen == "review"
 
 
 def test_settings_are_kept(start: Callable[[], Guide]) -> None:
     guide = start()
-    guide.choose_scale(1.75)
+    guide.shown.choose_scale(1.75)
     guide.choose_language("de")
     again = start()
-    assert again.scale == 1.75
-    assert again.words.say("next") == "Weiter"
+    assert again.shown.scale == 1.75
+    assert again.shown.words.say("next") == "Weiter"
 
 
 def test_a_directory_is_added_once_it_is_compared_and_others_can_be_refused(
     start: Callable[[], Guide], signed_study: SignedStudy
 ) -> None:
     guide = start()
-    guide.open_settings()
-    guide.open_institutions()
-    guide.paste_directory("not a directory")
-    assert guide.pasted_directory is None
-    assert guide.directory_problem
+    guide.shown.open_settings()
+    guide.institutions.open_institutions()
+    guide.institutions.paste_directory("not a directory")
+    assert guide.institutions.pasted_directory is None
+    assert guide.institutions.directory_problem
     keeper = SigningKey.generate(SystemRandom())
     every = tuple(Institution(role, party.identity) for role, party in signed_study.study.parties.items())
     book = Directory("A university", keeper.public, every[1:]).signed_with(keeper)
     forged = book.to_json().replace("A university", "Another one")
-    guide.paste_directory(forged)  # its signature does not hold
-    assert guide.pasted_directory is None
-    guide.paste_directory(book.to_json())
-    assert guide.directories == ()  # not before the person says so
-    guide.add_directory()
-    assert [found.keeper for found in guide.directories] == ["A university"]
-    guide.choose_unknown(True)
+    guide.institutions.paste_directory(forged)  # its signature does not hold
+    assert guide.institutions.pasted_directory is None
+    guide.institutions.paste_directory(book.to_json())
+    assert guide.institutions.directories == ()  # not before the person says so
+    guide.institutions.add_directory()
+    assert [found.keeper for found in guide.institutions.directories] == ["A university"]
+    guide.institutions.choose_unknown(True)
     assert guide.back()
-    assert guide.screen == "settings"
+    assert guide.shown.screen == "settings"
     with pytest.raises(StudyError, match=f"does not know .*{every[0].name}"):
         start()  # which joins the study; the app has kept both
-    guide.paste_directory(Directory("A university", keeper.public, every).signed_with(keeper).to_json())
-    guide.add_directory()  # in the older one's place
+    guide.institutions.paste_directory(
+        Directory("A university", keeper.public, every).signed_with(keeper).to_json()
+    )
+    guide.institutions.add_directory()  # in the older one's place
     again = start()
-    assert again.refuse_unknown
-    assert [len(found.institutions) for found in again.directories] == [len(every)]
+    assert again.shown.refuse_unknown
+    assert [len(found.institutions) for found in again.institutions.directories] == [len(every)]
 
 
 def test_a_draft_of_another_program_begins_at_the_beginning(start: Callable[[], Guide]) -> None:
     guide = start()
-    study_id = guide.items[0].study_id
-    guide.device.queue.save_draft(study_id, {"age": 44})
-    guide.show_studies()
-    guide.show(guide.items[0])
-    assert guide.screen == "study"
+    study_id = guide.submissions.items[0].study_id
+    guide.shown.device.queue.save_draft(study_id, {"age": 44})
+    guide.home()
+    guide.studies.show(guide.submissions.items[0])
+    assert guide.shown.screen == "study"
 
 
 @pytest.mark.parametrize(
@@ -284,44 +290,44 @@ def test_months_have_names_in_every_language_the_app_can_write() -> None:
 
 
 def test_no_text_is_left_over() -> None:
-    """Every text is used by a screen or the model, by its name or by the beginning a name is made of."""
+    """Every text of the app's own is used by a screen or the model, by its name or by the beginning a name is made of."""
     root = Path(__file__).parents[2] / "mobile" / "trimask_mobile"
     sources = "".join(path.read_text() for path in root.rglob("*") if path.suffix in (".py", ".kv"))
     made = ("shelf.", "problem.", "receipt.", "sending.", "when.", "studies.spent.", "date.")
     made += ("session.", "locked.", "unlocked.", "interviewing.", "pin.wrong.", "cause.", "remove.")
     made += ("rows.promise.", "moments.promise.", "moments.picture.result.")
-    for key in catalogue("en").words:
+    for key in json.loads((root / "words" / "en.json").read_text()):
         assert f"'{key}'" in sources or f'"{key}"' in sources or key.startswith(made), key
 
 
 def test_problem_words_exist_for_every_kind() -> None:
     words = catalogue("en")
     kinds = {key.split(".")[1] for key in words.words if key.startswith("problem.") and key.count(".") == 2}
-    for kind in kinds:
+    for kind in kinds - {"host"}:  # the page's, with values of its own
         problem = Problem(kind)
         assert all((problem.title(words), problem.text(words), problem.advice(words)))
 
 
 def test_studies_the_device_answered(start: Callable[[], Guide], answers: Any) -> None:
     guide = start()
-    study_id = guide.items[0].study_id
-    guide.device.queue.seal(study_id, answers)
-    guide.show_studies()
-    assert [line.state for line in guide.items] == ["waiting"]
-    told = spent_words(guide.items, guide.words)
-    study = guide.items[0].study
+    study_id = guide.submissions.items[0].study_id
+    guide.shown.device.queue.seal(study_id, answers)
+    guide.home()
+    assert [line.state for line in guide.submissions.items] == ["waiting"]
+    told = spent_words(guide.submissions.items, guide.shown.words)
+    study = guide.submissions.items[0].study
     assert study is not None
     assert study.protection.public is not None
     assert told.startswith("Towards everybody, for the study you answered: weak. Somebody who knows all but")
     # Nine such studies: adding up what each of them says is the most it can be.
-    many = spent_words(guide.items * 9, guide.words)
+    many = spent_words(guide.submissions.items * 9, guide.shown.words)
     assert "the 9 studies you answered" in many
-    guide.show(guide.items[0])
-    guide.withdraw()
-    assert guide.screen == "receipt"
-    assert guide.item is not None
-    assert guide.item.state == "withdrawn"  # nothing had left the device
-    assert spent_words([guide.item], guide.words) == ""
+    guide.studies.show(guide.submissions.items[0])
+    guide.submissions.withdraw()
+    assert guide.shown.screen == "receipt"
+    assert guide.submissions.item is not None
+    assert guide.submissions.item.state == "withdrawn"  # nothing had left the device
+    assert spent_words([guide.submissions.item], guide.shown.words) == ""
 
 
 def test_a_link_that_comes_before_the_app_has_read_its_records_is_opened(
@@ -330,30 +336,30 @@ def test_a_link_that_comes_before_the_app_has_read_its_records_is_opened(
     device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
     guide = Guide(device, AtOnce(), lambda: None)
     guide.open_link("trimask://nowhere")
-    assert guide.screen == "starting"
+    assert guide.shown.screen == "starting"
     guide.start()
-    assert guide.screen == "invitation"
-    assert "not whole" in guide.link_problem
+    assert guide.shown.screen == "invitation"
+    assert "not whole" in guide.studies.link_problem
 
 
 def test_a_slow_provider_is_not_asked_twice_at_once(start: Callable[[], Guide], answers: Any) -> None:
     guide = start()
-    guide.device.queue.seal(guide.items[0].study_id, answers)
+    guide.shown.device.queue.seal(guide.submissions.items[0].study_id, answers)
     waiting: list[Callable[[], None]] = []
     runner = AtOnce()
     runner.network = lambda job, done, failed: waiting.append(  # type: ignore[method-assign]
         lambda: AtOnce().records(job, done, failed)
     )
-    guide._runner = runner
+    guide.shown.runner = runner
     for _ in range(5):
         guide.tick()
-    guide.try_now()
+    guide.submissions.try_now()
     assert len(waiting) == 1
     waiting.pop()()
-    assert guide.items[0].state == "waiting"
+    assert guide.submissions.items[0].state == "waiting"
     guide.tick()
     assert waiting == []  # its time has not come
-    guide.device.clock.advance(60)  # type: ignore[attr-defined]
+    guide.shown.device.clock.advance(60)  # type: ignore[attr-defined]
     guide.tick()
     assert len(waiting) == 1
 
@@ -366,13 +372,13 @@ def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> Non
     from trimask_mobile.model.study_page_text import tell
 
     guide = start()
-    guide.show(guide.items[0])
-    assert guide.opened is not None
+    guide.studies.show(guide.submissions.items[0])
+    assert guide.studies.opened is not None
     question = replace(
-        guide.opened.form.questions[0], label=Texts((("en", "Age"), ("fr", "\u00c2ge"))), unit=None
+        guide.studies.opened.form.questions[0], label=Texts((("en", "Age"), ("fr", "\u00c2ge"))), unit=None
     )
     form = Form(("en", "fr"), (question,), title=Texts((("en", "Health"), ("fr", "Sant\u00e9"))))
-    story = tell(guide.opened.study, form, catalogue("fr"), "fr")
+    story = tell(guide.studies.opened.study, form, catalogue("fr"), "fr")
     assert story.title == "Sant\u00e9"
     assert "parts" in story.way
 
@@ -381,7 +387,7 @@ def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> Non
 def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
     tmp_path: Path, make_study: Callable[..., Any], languages: tuple[str, ...], screen: str
 ) -> None:
-    from trimask_core.form.question import Question
+    from trimask_core.form.form import Question
     from trimask_core.form.texts import Texts
     from trimask_core.study.schema import Attribute, Schema
 
@@ -392,13 +398,13 @@ def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
     device.queue.join(made.signed)
     guide = Guide(device, AtOnce(), lambda: None, "ar")
     guide.start()
-    guide.show(guide.items[0])
-    assert guide.screen == screen
+    guide.studies.show(guide.submissions.items[0])
+    assert guide.shown.screen == screen
     if screen == "problem":
-        assert guide.problem is not None
-        assert (guide.problem.kind, guide.problem.detail) == ("unshowable", "ar")
+        assert guide.shown.problem is not None
+        assert (guide.shown.problem.kind, guide.shown.problem.detail) == ("unshowable", "ar")
     else:
-        assert (guide.languages, guide.language) == (("en",), "en")
+        assert (guide.answering.languages, guide.answering.language) == (("en",), "en")
 
 
 def test_eligibility_before_consent_where_the_study_says_so() -> None:
@@ -421,12 +427,11 @@ def test_eligibility_before_consent_where_the_study_says_so() -> None:
     assert seen[4:] == ["consent", "eligibility", "study"]
 
 
-def test_every_kind_of_question_has_a_control() -> None:
-    """Read from the source: importing the widgets opens a window. Grids are asked row by row; a heading is no question."""
+def test_every_control_has_a_widget() -> None:
+    """Read from the source: importing the widgets opens a window."""
     widgets = Path(__file__).parents[2] / "mobile" / "trimask_mobile" / "widgets"
     source = (widgets / "question.py").read_text(encoding="utf-8")
-    for kind in set(get_args(Kind)) - {"grid", "heading"}:
-        assert f"def _{kind}(self" in source or f"    _{kind} = _" in source, kind
+    assert [control for control in get_args(Control) if f"def _{control}(self" not in source] == []
 
 
 class Refusing(Offline):
@@ -447,30 +452,30 @@ def test_refused_answers_can_be_changed_and_sent_again(tmp_path: Path, signed_st
     guide.start()
     part = to_questions(guide)
     answered = fill(guide)
-    assert guide.item is not None
-    assert (guide.screen, guide.item.state) == ("sending", "refused")
-    assert guide.participation is None
-    guide.answer_again()
-    assert guide.participation is not None
-    assert (guide.screen, guide.participation.responses) == ("review", answered)
-    assert guide.participation.study_id == part.study_id
-    guide.send()
-    guide.discard()
-    assert [line.state for line in guide.items] == ["new"]
+    assert guide.submissions.item is not None
+    assert (guide.shown.screen, guide.submissions.item.state) == ("sending", "refused")
+    assert guide.answering.participation is None
+    guide.studies.answer_again()
+    assert guide.answering.participation is not None
+    assert (guide.shown.screen, guide.answering.participation.responses) == ("review", answered)
+    assert guide.answering.participation.study_id == part.study_id
+    guide.submissions.send()
+    guide.studies.discard()
+    assert [line.state for line in guide.submissions.items] == ["new"]
 
 
 def test_what_waits_can_be_withdrawn(start: Callable[[], Guide]) -> None:
     guide = start()
     to_questions(guide)
     fill(guide)
-    assert guide.item is not None
-    assert guide.item.state == "waiting"
-    guide.ask_withdraw()
+    assert guide.submissions.item is not None
+    assert guide.submissions.item.state == "waiting"
+    guide.submissions.ask_withdraw()
     guide.back()
-    assert guide.screen == "sending"
-    guide.ask_withdraw()
-    guide.withdraw()
-    assert (guide.screen, guide.item.state) == ("receipt", "withdrawing")
+    assert guide.shown.screen == "sending"
+    guide.submissions.ask_withdraw()
+    guide.submissions.withdraw()
+    assert (guide.shown.screen, guide.submissions.item.state) == ("receipt", "withdrawing")
 
 
 def test_a_full_disk_is_said(start: Callable[[], Guide], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,12 +487,16 @@ def test_a_full_disk_is_said(start: Callable[[], Guide], monkeypatch: pytest.Mon
 
     calls: list[Callable[[], None]] = []
     workers = Workers(calls.append)
-    monkeypatch.setattr(guide.device, "save_draft", full)
-    monkeypatch.setattr(guide, "_runner", workers)
-    guide.answer(part.page.questions[0].name, "40")
+    monkeypatch.setattr(guide.shown.device, "save_draft", full)
+    monkeypatch.setattr(guide.shown, "runner", workers)
+    guide.answering.answer(part.page.questions[0].name, "40")
     workers.stop()
     for call in calls:
         call()
-    assert guide.problem is not None
-    assert (guide.screen, guide.problem.kind, guide.problem.again) == ("problem", "disk", True)
-    assert guide.participation is part  # still there, to be tried again
+    assert guide.shown.problem is not None
+    assert (guide.shown.screen, guide.shown.problem.kind, guide.shown.problem.again) == (
+        "problem",
+        "disk",
+        True,
+    )
+    assert guide.answering.participation is part  # still there, to be tried again

@@ -58,20 +58,20 @@ def test_every_study_has_its_story(make_study: Any, suite: str, kind: str, langu
 
 def test_the_weaker_guarantee_comes_first(make_study: Any) -> None:
     study = make_study().study
-    public = replace(study.protection.public, epsilon=1.0, delta=1e-6)
+    public = replace(study.protection.public, epsilon=0.3, delta=1e-6)
     towards = replace(study.protection, public=public, collector=replace(public, epsilon=4.0))
     first, second = story_of(replace(study, protection=towards), "en").truth.promises
     assert (first.towards, first.word) == ("Towards Org collector, which collects", "weak")
     assert first.sentences[0].endswith("can guess right 99 times in 100 at most. A coin is right 50 times.")
     assert (second.towards, second.word) == ("Towards everybody who sees what is published", "strong")
-    assert "74 times in 100" in second.sentences[0]
+    assert "58 times in 100" in second.sentences[0]
     german = story_of(replace(study, protection=towards), "de").truth.promises[0]
     assert (german.word, german.step) == ("schwach", "weak")
 
 
 @pytest.mark.parametrize("suite", ["rows", "moments"])
 def test_weak_numbers_are_said(make_study: Any, suite: str) -> None:
-    study = make_study(suite=suite, sigma=30.0 if suite == "moments" else 0.25, label="weak").study
+    study = make_study(suite=suite, sigma=1.0 if suite == "moments" else 0.1, label="weak").study
     weak = replace(study.protection.public, epsilon=100.0, delta=0.5)
     collector = None if study.protection.collector is None else weak
     story = story_of(
@@ -80,16 +80,16 @@ def test_weak_numbers_are_said(make_study: Any, suite: str) -> None:
     for promise in story.truth.promises:
         assert promise.step == "weak"
         assert promise.sentences[0].endswith("may find out with near certainty.")
-        assert promise.sentences[1].startswith("The chance that the promise fails is above one in")
 
 
 def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
     study = make_study(suite="moments", right=3, sigma=30.0, honest_providers=2, label="three").study
     story = story_of(study, "en")
     assert story.truth.seen == (
-        ("Org R1, Org R2 and Org R3", "your answers"),
+        ("Org R1, Org R2 and Org R3, all together", "your answers"),
         ("Everybody, once it is published", "sums, with noise"),
         ("Any 2 of the institutions, whatever programs they run", "no more than everybody"),
+        ("Each institution that gets a part", "that this device took part, when, and its network address"),
     )
     assert (
         story.truth.promises[0].sentences[-1]

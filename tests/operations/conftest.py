@@ -13,6 +13,7 @@ import pytest
 
 from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 
 DEFINITION = """
@@ -59,7 +60,7 @@ class OpsLab(Lab):
 
     def get(self, name: str, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.http(name) + path, timeout=10) as answer:  # noqa: S310
+            with urllib.request.urlopen(self.http(name) + path, timeout=patience(10)) as answer:  # noqa: S310
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

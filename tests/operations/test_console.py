@@ -21,8 +21,8 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.progress import Closing
-from trimask_server.collector.console.overview import invitation_values, together_words
-from trimask_server.collector.console.pages import Session, form_token_fits
+from trimask_patience import patience
+from trimask_server.collector.console.pages import Session, form_token_fits, invitation_values, together_words
 from trimask_server.collector.console.records import Invited
 
 
@@ -82,7 +82,10 @@ def test_an_owner_signs_in_and_sees_the_study(
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/console")
     owner.close_study(filled.study, ops_lab.folder / "owner", close_ms=4_073_652_000_000)
     page.reload()
-    assert "It will close on 2099-02-01 18:00 UTC" in page.locator("main").inner_text()
+    assert "It will close on 2099-02-01 18:00 UTC, as" in page.locator("main").inner_text()
+    owner.close_study(filled.study, ops_lab.folder / "owner", people=2000)
+    page.reload()
+    assert "It will close with 2,000 people" in page.locator("main").inner_text()
     assert owner.study_status(filled.study).state == "open"
     page.get_by_role("button", name="Sign out").click()
     assert page.locator("h1").inner_text() == "Owner's console"
@@ -95,7 +98,7 @@ def _ask(
     lab: Any, method: str, path: str, form: dict[str, str] | None = None, **headers: str
 ) -> tuple[int, str]:
     address = urllib.parse.urlsplit(lab.http("collector")).netloc
-    line = http.client.HTTPConnection(address, timeout=20)
+    line = http.client.HTTPConnection(address, timeout=patience(20))
     body = None if form is None else urllib.parse.urlencode(form)
     sent = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
     line.request(
@@ -208,7 +211,7 @@ def test_repro_what_no_browser_sends_is_refused_without_a_traceback(
         ops_lab.http("collector") + "/console/sign-in", data=body, headers=headers
     )
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(sent, timeout=20)  # noqa: S310
+        urllib.request.urlopen(sent, timeout=patience(20))  # noqa: S310
     raised.value.close()
     assert raised.value.code == status
     assert "Error handling request" not in caplog.text

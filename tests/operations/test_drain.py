@@ -21,6 +21,7 @@ from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_client.transport import Unreachable
 from trimask_core.basics.errors import Refused
+from trimask_patience import patience
 from trimask_proto.v1 import node_pb2, node_pb2_grpc
 from trimask_server.programs.node_lock import running
 from trimask_server.programs.roles import CALLS_SECONDS, GRACE_SECONDS
@@ -56,7 +57,7 @@ class Process:
         study = self.signed.without_seed().to_json().encode()
         with _channel(lab, "collector", to="R1") as channel:
             node_pb2_grpc.NodeServiceStub(channel).RegisterStudy(
-                node_pb2.RegisterStudyRequest(signed_study=study), timeout=60, wait_for_ready=True
+                node_pb2.RegisterStudyRequest(signed_study=study), timeout=patience(60), wait_for_ready=True
             )
 
     def text(self) -> str:
@@ -65,7 +66,7 @@ class Process:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(30)
+        self.process.wait(patience(30))
         self.log.close()
 
 
@@ -104,7 +105,7 @@ def test_sigterm_under_load(right_process: Process) -> None:
     assert running.process.wait(GRACE_SECONDS + 5) == 0, running.text()
     stop.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(patience(30))
         assert not thread.is_alive()
     assert set(seen) <= {"draining", "unreachable"}
     with contextlib.closing(
@@ -198,10 +199,12 @@ def test_tries_are_handed_back_and_begun_again(own_lab: Any, monkeypatch: Any) -
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
-    assert masking.wait(60)
+    assert masking.wait(patience(60))
     own_lab.on_loop(left.host.wind_down())
     with _channel(own_lab, "owner", to="L1") as channel:  # at once, not when readiness is next looked at
-        found = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        found = health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(), timeout=patience(10)
+        )
     assert found.status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert own_lab.node("collector").context.refusals.as_dict()["attempt_draining"] == 1
     assert (

@@ -24,6 +24,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
+from trimask_patience import patience
 from trimask_postgres import LocalPostgres
 from trimask_server.settings.config import load_config
 
@@ -49,7 +50,7 @@ class Node:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(30)
+        status = self.process.wait(patience(30))
         self._reading.join()
         return status
 
@@ -149,7 +150,9 @@ def _cannot_write(lab: Any, words: str) -> bool:
 
 def _serving(lab: Any) -> bool:
     with lab.channel_as("owner", "R1") as channel:
-        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+        answer = health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(), timeout=patience(5)
+        )
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 

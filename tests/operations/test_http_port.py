@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import Refused
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.runtime import http_port
 
@@ -26,7 +27,9 @@ def _grpc_health(lab: Any, name: str) -> int:
         party.peer_address, keys / "ca.pem", party.tls_name, keys / "tls.pem", keys / "tls.key"
     ) as channel:
         status: int = (
-            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5).status
+            health_pb2_grpc.HealthStub(channel)
+            .Check(health_pb2.HealthCheckRequest(), timeout=patience(5))
+            .status
         )
     return status
 
@@ -113,7 +116,7 @@ def test_an_http_address_that_cannot_be_is_named(keys_only: Any) -> None:
         [sys.executable, "-m", "trimask_terminal", "left", "--config", path],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     assert failed.returncode == 2, failed.stderr
@@ -144,7 +147,9 @@ def test_repro_connections_that_say_nothing_leave_room_for_others(
     with contextlib.ExitStack() as stack:
         held = []
         for _ in range(12):
-            held.append(stack.enter_context(socket.create_connection((host, int(port)), timeout=20)))
+            held.append(
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=patience(20)))
+            )
             held[-1].sendall(b"GET /healthz HTTP/1.1\r\nX: ")
             # Answered on a connection of its own, so all before it are there by then.
             assert own_lab.get("R1", "/healthz")[0] == 200
@@ -159,6 +164,6 @@ def test_repro_a_head_that_never_ends_is_ended(keys_only: Any, monkeypatch: pyte
     monkeypatch.setattr(http_port, "_IDLE_SECONDS", 0.3)
     with ThreadCluster(keys_only.folder) as keys_only.cluster:
         host, _, port = keys_only.http("R1").removeprefix("http://").rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=20) as silent:
+        with socket.create_connection((host, int(port)), timeout=patience(20)) as silent:
             silent.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
             assert silent.recv(100) == b""  # closed; a timeout would raise

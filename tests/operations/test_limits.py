@@ -9,12 +9,13 @@ import socket
 import ssl
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 
-from trimask_client import Client
+from trimask_client import Client, Gateway
 from trimask_client.grpc_channel import open_channel
 from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue
@@ -24,12 +25,13 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import Reason
 from trimask_grpcio import GrpcioTransport
-from trimask_server.access.proposals import refuse_size
+from trimask_patience import patience
+from trimask_server.access.governance import refuse_size
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.right.rows import RowStore
-from trimask_server.runtime import addresses, inbound_limits
-from trimask_server.runtime.addresses import Addresses, Shares, TokenBuckets
-from trimask_server.runtime.inbound_limits import message_limit
+from trimask_server.runtime import inbound_limits
+from trimask_server.runtime.inbound_limits import Addresses, Arrivals, Shares, TokenBuckets, message_limit
+from trimask_server.runtime.metrics import Refusals
 from trimask_server.settings.config import NodeConfig
 
 ANSWERS = {"hours": 7.5, "rested": True}
@@ -49,7 +51,7 @@ def test_a_bucket_fills_with_time() -> None:
 
 
 def test_buckets_do_not_grow_without_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr(addresses, "_ADDRESSES", 10)
+    monkeypatch.setattr(inbound_limits, "_ADDRESSES", 10)
     buckets = TokenBuckets(1.0, 1, ManualClock(0).now_ms)
     for number in range(50):
         buckets.take(str(number))
@@ -145,7 +147,7 @@ def test_what_is_too_large_or_no_message_is_never_parsed(ops_lab: Any) -> None:
         ):
             before = refused().get(reason, 0)
             with pytest.raises(grpc.RpcError) as caught:
-                call(data, timeout=10)
+                call(data, timeout=patience(10))
             assert caught.value.code() is code
             assert refused()[reason] == before + 1
 
@@ -232,7 +234,7 @@ def test_too_many_submissions_at_once(tight_lab: Any, monkeypatch: Any) -> None:
         ]
         for thread in threads:
             thread.start()
-            assert arrived.acquire(timeout=30)
+            assert arrived.acquire(timeout=patience(30))
         with pytest.raises(Refused, match="as many submissions under way") as caught:
             client.upload(submissions[2], 1)
         assert (caught.value.reason, caught.value.retry_after_ms) == ("overloaded", 1000)
@@ -242,7 +244,7 @@ def test_too_many_submissions_at_once(tight_lab: Any, monkeypatch: Any) -> None:
 
         tight_lab.on_loop(let_go())
         for thread in threads:
-            thread.join(30)
+            thread.join(patience(30))
         assert len(kept) == 2  # those under way were answered
         client.upload(submissions[2], 1)  # and there is room again
     assert node.context.refusals.as_dict()["overloaded"] == 1
@@ -270,7 +272,7 @@ def test_slow_and_idle_clients_hold_nobody_up(keys_only: Any, monkeypatch: Any) 
         signed = keys_only.open_study()
 
         def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
+            return stack.enter_context(socket.create_connection((host, int(port)), timeout=patience(20)))
 
         silent = [connect() for _ in range(100)]
         begun = [connect() for _ in range(50)]
@@ -302,3 +304,50 @@ def test_limits_of_connections() -> None:
     assert public["grpc.max_connection_age_ms"] == 900_000
     assert "grpc.max_connection_age_ms" not in peer  # a try's messages should not meet a closing connection
     assert public["grpc.max_concurrent_streams"] == 256
+
+
+def test_a_message_of_many_costs_its_address_what_they_cost_alone(tight_lab: Any) -> None:
+    """Three calls are there, and one comes in ten seconds: four submissions in a message leave a debt of one."""
+    signed = tight_lab.open_study()
+    with Gateway(signed, attempts=1) as gateway, Client(signed, attempts=1) as client:
+        made = [client.prepare(ANSWERS) for _ in range(4)]
+        requests = {place: client.submit_request(one, 2) for place, one in enumerate(made)}
+        assert len(gateway._deliver(2, requests)) == 4
+        with pytest.raises(Refused, match="slow down") as caught:
+            client.upload(client.prepare(ANSWERS), 2)
+        assert 10_000 < (caught.value.retry_after_ms or 0) <= 20_000
+
+
+def test_a_stream_is_slowed_where_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits, answers = [0], list[float](), list[Any]()
+    messages = [SimpleNamespace(submissions=[None] * 5) for _ in range(3)]
+
+    async def course() -> None:
+        buckets = TokenBuckets(10, 2, lambda: now[0])
+        arrivals = Arrivals(4, 60, Refusals({}), buckets)
+
+        async def sleep(seconds: float) -> None:
+            assert len(arrivals._places) == 1, "who waits to be read has a place, and can lose it"
+            waits.append(seconds)
+            now[0] += round(seconds * 1000)
+
+        async def read() -> Any:
+            return messages.pop(0) if messages else grpc.aio.EOF
+
+        async def write(answer: Any) -> None:
+            answers.append(answer)
+
+        async def whole(message: Any, _: Any) -> Any:
+            return len(message.submissions)
+
+        monkeypatch.setattr("trimask_server.runtime.inbound_limits.asyncio.sleep", sleep)
+        context: Any = type("Call", (), {"peer": lambda _: "ipv4:203.0.113.7:4711"})()
+        context.read, context.write = read, write
+        await arrivals.wrap_stream("m", grpc.unary_unary_rpc_method_handler(whole)).stream_stream(
+            None, context
+        )
+        assert len(arrivals._places) == 0
+
+    asyncio.run(course())
+    # Of two the first message takes five: -3, so four tenths of a second until there is one again; then -4, and a half.
+    assert (answers, waits) == ([5, 5, 5], [0.4, 0.5])

@@ -26,6 +26,7 @@ from cryptography import x509
 from trimask_cli.study_file import write_signed
 from trimask_core.basics.errors import ConfigError
 from trimask_core.study.party import fingerprint, load_party
+from trimask_patience import patience
 from trimask_postgres import LocalPostgres
 from trimask_server.commands.doctor import examine
 from trimask_server.local.cluster import ThreadCluster, free_base_port
@@ -323,7 +324,7 @@ def test_repro_a_read_only_file_system_is_named(keys_only: Any) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=patience(120),
         )
         assert done.returncode == (2 if command == ["right"] else 1)
         said = done.stdout + done.stderr

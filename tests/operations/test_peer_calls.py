@@ -11,7 +11,7 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_server.runtime.peers import Peers, load_keys
+from trimask_server.runtime.context import Peers, load_keys
 
 
 class Failing:
@@ -44,7 +44,7 @@ def peers(keys_only: Any, monkeypatch: Any) -> Peers:
         else:  # a cluster of other tests is at work
             await real(seconds)
 
-    monkeypatch.setattr("trimask_server.runtime.peers.asyncio.sleep", sleep)
+    monkeypatch.setattr("trimask_server.runtime.context.asyncio.sleep", sleep)
     return made
 
 
@@ -72,7 +72,7 @@ def test_a_peer_that_asks_for_patience_gets_it(peers: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("code", "trailers", "reason"),
     [
-        (grpc.StatusCode.FAILED_PRECONDITION, {"trimask-reason": "stale_attempt"}, "stale_attempt"),
+        (grpc.StatusCode.FAILED_PRECONDITION, {"trimask-reason": "block_state"}, "block_state"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, {}, "unreachable"),
         (grpc.StatusCode.UNIMPLEMENTED, {}, "unreachable"),
     ],

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from trimask_patience import patience
+
 UNIT = (Path(__file__).parents[2] / "deploy" / "trimask@.service").read_text(encoding="utf-8")
 # Of systemd's sets @resources and @privileged, what programs and libraries are known to try; numbers of x86-64.
 DENIED = {
@@ -63,7 +65,7 @@ def test_repro_a_node_starts_with_the_units_system_calls(keys_only: Any) -> None
             lines.append(line)
             if "ready role=right" in line:
                 node.send_signal(signal.SIGTERM)
-        status = node.wait(60)
+        status = node.wait(patience(60))
     if status == _NOT_HERE:
         pytest.skip("this system lets no program filter its system calls")
     assert status == 0, (status, "".join(lines))

@@ -23,6 +23,7 @@ import pytest
 
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import ConfigError
+from trimask_patience import patience
 from trimask_server.local.keys import issue_certificate, load_authority
 from trimask_server.programs.node_lock import claim_node
 from trimask_server.programs.roles import start_node
@@ -167,7 +168,7 @@ def start_apart(lab: Any, role: NodeRole, name: str) -> subprocess.CompletedProc
         [sys.executable, "-c", STARTED_APART, role, str(lab.folder / name / "node.toml")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
 

@@ -15,10 +15,12 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.explain.sentences import strength_lines
 from trimask_core.moments.report import build_report, split
 from trimask_core.moments.report import share_payloads as share_payloads
 from trimask_core.study.guarantee import factor_words
 from trimask_core.submit.submission import seal_payloads
+from trimask_patience import patience
 from trimask_server.collector.status_page import promise_words
 
 
@@ -91,7 +93,7 @@ def test_from_the_list_to_a_study(ops_lab: Any, filled: Any, browser: Browser) -
 def test_headers_and_a_study_that_is_not_there(ops_lab: Any, filled: Any) -> None:
     import urllib.request
 
-    with urllib.request.urlopen(ops_lab.http("collector"), timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(ops_lab.http("collector"), timeout=patience(10)) as answer:  # noqa: S310
         policy = answer.headers["Content-Security-Policy"]
         assert answer.headers["Cache-Control"] == "no-store"
         body = answer.read().decode()
@@ -141,7 +143,7 @@ def test_the_page_of_a_moments_study(ops_lab: Any, make_study: Any, answers: Any
         "complete, waiting for a batch 1",
         "accepted and added up, not yet published 4",
         "bad_bits 1 bad_products 1",
-        "4 reports accepted and added up; a release is made at 6",
+        "4 reports accepted and added up; all are published together when the study closes",
         "1 batch added up",
         "Both right providers together could read the answers",
         "R1 + R2 every answer",
@@ -154,13 +156,14 @@ def test_the_page_of_a_moments_study(ops_lab: Any, make_study: Any, answers: Any
 
 def test_promises_in_words(made_study: Any, make_study: Any) -> None:
     with_noise = promise_words(made_study.study)
-    assert len(with_noise) == 2
+    assert len(with_noise) == 4  # strength and guarantee, towards the public and the collector
+    assert list(strength_lines(made_study.study)) == with_noise[:2]
     collector = made_study.study.protection.collector
     assert collector is not None
     factor = factor_words(collector.epsilon)
-    assert f"a factor of at most {factor}, but for a chance of 1e-06" in with_noise[0]  # the weaker one first
-    assert "no differential-privacy guarantee" in promise_words(make_study(sigma=0.0).study)[0]
-    (moments,) = promise_words(make_study(suite="moments", sigma=30.0, label="promised").study)
+    assert f"a factor of at most {factor}, but for a chance of 1e-06" in with_noise[2]  # the weaker one first
+    assert "no differential-privacy guarantee" in promise_words(make_study(sigma=0.0).study)[-1]
+    _, moments = promise_words(make_study(suite="moments", sigma=30.0, label="promised").study)
     assert "the other right providers included, as long as one right provider adds its noise" in moments
 
 

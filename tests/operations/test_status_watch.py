@@ -18,6 +18,7 @@ from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
 from trimask_cli.status_watch import line, view, watch
 from trimask_core.basics.errors import TrimaskError
+from trimask_patience import patience
 
 STATUS = StudyStatus(
     "open", 20, 16, 48, 32, 5, 1, 1, "", {"R1": {"tampered_component": 2}, "L1": None, "collector": {}}
@@ -142,7 +143,7 @@ def test_a_real_terminal_until_ctrl_c(ops_lab: Any, study_file: Any) -> None:
         if not more:
             break
         seen += more
-    assert process.wait(30) == 130
+    assert process.wait(patience(30)) == 130
     os.close(ours)
     assert b"Traceback" not in seen
     assert b"Watched" in seen
@@ -154,6 +155,6 @@ def test_a_pipe_until_the_study_is_closed(ops_lab: Any, study_file: Any) -> None
     assert process.stdout is not None
     assert "open: 0 waiting" in process.stdout.readline()
     owner.close_study(study, ops_lab.folder / "owner")
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=patience(60))
     assert process.returncode == 0
     assert "closed: 0 waiting" in rest.splitlines()[-1]

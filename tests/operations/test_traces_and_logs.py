@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.refusals import Reason
+from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.runtime import context as node_context
 from trimask_server.runtime import logs
@@ -145,9 +146,9 @@ def test_context_is_taken_from_peers_alone(keys_only: Any, monkeypatch: pytest.M
         ) as peer,
     ):
         stub = submission_pb2_grpc.SubmissionServiceStub(channel)
-        stub.GetSealingKeys(submission_pb2.GetSealingKeysRequest(), metadata=metadata, timeout=10)
+        stub.GetSealingKeys(submission_pb2.GetSealingKeysRequest(), metadata=metadata, timeout=patience(10))
         node = node_pb2_grpc.NodeServiceStub(peer)
-        node.DescribeNode(node_pb2.DescribeNodeRequest(), metadata=metadata, timeout=10)
+        node.DescribeNode(node_pb2.DescribeNodeRequest(), metadata=metadata, timeout=patience(10))
     found = {
         span.name.rpartition("/")[2]: f"{span.context.trace_id:032x}"
         for span in exporter.get_finished_spans()

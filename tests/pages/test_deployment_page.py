@@ -25,7 +25,7 @@ trimask keys others --right 2 --left 1 --base-port 7500 > /dev/null
 cat ca.pem others/authority/ca.pem > both.pem
 for file in /etc/trimask/keys/ca.pem others/*/ca.pem; do cp both.pem $file; done
 kill -HUP $(cat /var/lib/trimask/node.lock)
-trimask study example --people 32 > study.toml
+trimask study example --suite rows --people 32 > study.toml
 trimask study new study.toml --owner others/owner --roots both.pem --out study.json \\
   --party others/collector/node.json others/R1/node.json others/L1/node.json /var/lib/trimask/R2.json > /dev/null
 trimask collector --config others/collector/node.toml &

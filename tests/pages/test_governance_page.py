@@ -12,7 +12,7 @@ PAGE = "docs/governance.md"
 # What the page takes for granted: keys, a study that nobody has signed, and nodes that answer.
 BEFORE = """
 trimask keys keys --right 2 --left 1 > /dev/null
-trimask study example --people 32 > study.toml
+trimask study example --suite rows --people 32 > study.toml
 trimask study new study.toml --keys keys --out study.json > /dev/null
 for node in R1 R2; do trimask right --config keys/$node/node.toml & done
 trimask left --config keys/L1/node.toml &

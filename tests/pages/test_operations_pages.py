@@ -14,7 +14,7 @@ OPERATIONS = "docs/operations.md"
 _COMMAND = re.compile(r"trimask ((?:node|study|receipt) [a-z][a-z-]*|keys|collector|right|left)\b")
 BEFORE = """
 trimask keys keys --right 2 --left 1 --http --https > /dev/null
-trimask study example --people 32 > study.toml
+trimask study example --suite rows --people 32 > study.toml
 trimask study new study.toml --keys keys --out study.json > /dev/null
 for node in R1 R2; do trimask right --config keys/$node/node.toml 2> keys/$node/node.log & done
 trimask left --config keys/L1/node.toml 2> keys/L1/node.log &

@@ -44,7 +44,7 @@ def kill_at(step: str) -> None:
         "committed": (answers, "deliver", die),
         "drawn": (service, "_answer_body", die),
         "before it is kept": (BudgetLedger, "answer", die),
-        "kept, before the totals are erased": (answers, "call_all", die),
+        "kept, before the totals are erased": (answers, "erase_totals", die),
         "kept, before the reply": (BudgetLedger, "answer", after_answer),
     }
     owner, name, replacement = points[step]

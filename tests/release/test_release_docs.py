@@ -30,6 +30,13 @@ name = "sbp"
 kind = "continuous"
 minimum = 60
 maximum = 260
+[[attributes]]
+name = "smoker"
+kind = "binary"
+[[attributes]]
+name = "region"
+kind = "categorical"
+levels = ["north", "south"]
 """
 
 
@@ -45,7 +52,8 @@ def test_the_examples_run_as_pasted(
     rng = np.random.default_rng(1)
     with Client(signed) as device:
         for age, dose in zip(rng.integers(18, 99, 48), rng.normal(20, 4, 48), strict=True):
-            device.submit({"age": int(age), "dose": float(dose), "sbp": 100.0 + age / 2})
+            answers = {"age": int(age), "dose": float(dose), "sbp": 100.0 + age / 2}
+            device.submit(answers | {"smoker": int(age) % 2, "region": ("north", "south")[int(age) % 3 == 0]})
     release_lab.close(signed.study)
     collector, connect = signed.study.collector, trimask.connect
 

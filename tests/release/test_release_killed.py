@@ -15,6 +15,7 @@ import pytest
 
 from trimask_answers import LoneCollector, stand_in
 from trimask_core.study.guarantee import Budget, Protection
+from trimask_patience import patience
 from trimask_proto.v1 import release_pb2 as pb
 
 SCRIPT = Path(__file__).with_name("killed_collector.py")
@@ -79,7 +80,7 @@ def test_killed_at(store: tuple[Path, Any], killed: Any, step: str, left: list[s
         [sys.executable, str(SCRIPT), *arguments],
         env=environment,
         capture_output=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()

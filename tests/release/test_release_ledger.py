@@ -10,11 +10,11 @@ import pytest
 from stored_rows import insert
 from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Budget
-from trimask_server.collector.publication import answers_state
 from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
 from trimask_server.protocol.accounting import Price
 from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Store, StoreError
+from trimask_server.store.release_table import answers_state
 
 STUDY = bytes(32)
 BUDGET = Budget(1.0, 1e-6)
@@ -80,10 +80,10 @@ def test_reserve_answer_replay_conflict_spent(books: Books) -> None:
         assert await ledger.find_question(STUDY, key(1)) == again
         with pytest.raises(Refused) as caught:
             await ledger.reserve(STUDY, BUDGET, wanted(1, fingerprint=b"another"))
-        assert caught.value.reason == "request_conflict"
+        assert caught.value.reason == "bad_question"
         with pytest.raises(Refused) as caught:
             await ledger.find(STUDY, key(1), b"another")
-        assert caught.value.reason == "request_conflict"
+        assert caught.value.reason == "bad_question"
         assert [entry.price for entry in await ledger.entries(STUDY)] == [PRICE]
         # The last of the budget ends answers.
         await ledger.reserve(STUDY, BUDGET, wanted(2))

@@ -48,6 +48,61 @@ def test_sums(method: str) -> None:
     assert found[0].mean["a"] == found[0].total["a"] / 400
 
 
+LEVELS = {"health": ["good", "fair", "poor"], "plan": [0, 1]}
+PEOPLE = pd.DataFrame(
+    {
+        "health": RNG.choice(LEVELS["health"], 400, p=[0.6, 0.3, 0.1]),
+        "plan": RNG.integers(0, 2, 400),
+        "visits": RNG.integers(0, 31, 400),
+    }
+)
+
+
+def test_tables_histograms_and_means_by_group() -> None:
+    """300 draws; chi-square within 5 deviations, means within 5 of theirs: false failure below 1e-5."""
+    source, scale = np.random.default_rng(2), local_noise.calibrate(**PRICE).sigma
+    tables = [local.table(PEOPLE, LEVELS, source=source, **PRICE) for _ in range(300)]
+    exact = pd.crosstab(PEOPLE.health, PEOPLE.plan).loc[LEVELS["health"]].to_numpy().ravel()
+    found = np.array([table.estimates.estimate for table in tables])
+    noise = tables[0].estimates.privacy[0]
+    assert noise == pytest.approx(math.sqrt(2) * scale * math.sqrt(5 / 6), rel=1e-5)
+    assert (np.abs(found.mean(axis=0) - exact) <= 5 * noise / math.sqrt(300)).all()
+    assert np.abs(found.var(axis=0) / noise**2 - 1).max() <= 5 * math.sqrt(2 / 300)
+    assert np.abs(found.sum(axis=1) - 400).max() < 1e-6
+    held = [
+        (low <= exact) & (exact <= high) for low, high in (table.estimates.interval().T for table in tables)
+    ]
+    assert 0.93 < np.mean(held) < 0.97
+    both = local.histogram(PEOPLE, LEVELS, source=source, **PRICE)
+    assert both.estimates.privacy[0] == pytest.approx(2 * scale * math.sqrt(2 / 3), rel=1e-5)
+    assert abs(both.counts.loc[("plan", 1)] - PEOPLE.plan.sum()) < 5 * both.estimates.privacy[-1]
+    by = {"health": LEVELS["health"]}
+    means = [local.group_means(PEOPLE, "visits", 0, 40, by, source=source, **PRICE) for _ in range(300)]
+    truth = PEOPLE.groupby("health")["visits"].mean().loc[LEVELS["health"]].to_numpy()
+    ends = np.array([one.estimates.interval() for one in means])
+    held = [(low <= truth) & (truth <= high) for low, high in zip(ends[..., 0], ends[..., 1], strict=True)]
+    assert 0.93 < np.mean(held) < 0.98  # the noise hides the smallest group: its interval is the whole range
+    assert ((ends >= 0) & (ends <= 40)).all()
+    hidden = [one for one in means if not one.estimates.determined[2]]
+    assert "not determined" in str(hidden[0])
+    assert np.mean([one.estimates.estimate[0] for one in means]) == pytest.approx(truth[0], abs=0.5)
+
+
+def test_answers_outside_the_stated_levels_are_refused() -> None:
+    for ask, why in (
+        (lambda: local.table(PEOPLE, {"health": ["good", "fair"]}, **PRICE), "stated levels of health"),
+        (lambda: local.table(PEOPLE, {"age": [1, 2]}, **PRICE), "see age"),
+        (lambda: local.table(PEOPLE, {"plan": [1]}, **PRICE), "two different levels"),
+        (lambda: local.histogram(PEOPLE, {}, **PRICE), "each question"),
+        (lambda: local.table(PEOPLE, LEVELS, epsilon=1.0), "epsilon and delta, or mu"),
+        (lambda: local.group_means(PEOPLE, "visits", 0, 10, LEVELS, **PRICE), "between lower and upper"),
+        (lambda: local.group_means(PEOPLE, "visits", 5, 5, LEVELS, **PRICE), "above lower"),
+        (lambda: local.group_means(PEOPLE, "health", 0, 1, LEVELS, **PRICE), "numbers in health"),
+    ):
+        with pytest.raises(ParameterError, match=why):
+            ask()
+
+
 def test_rows_outside_the_bounds_are_refused_not_clipped() -> None:
     with pytest.raises(ParameterError, match="within"):
         local.sum(DATA, -0.5, 0.5, **PRICE)

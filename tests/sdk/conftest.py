@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -247,3 +247,12 @@ def exact_folder(tmp_path_factory: pytest.TempPathFactory, exact: Signed) -> Pat
 def unapproved(noisy: Signed) -> Signed:
     """The noisy study with one approval taken away."""
     return replace(noisy, signed=replace(noisy.signed, approvals=noisy.signed.approvals[1:]))
+
+
+@pytest.fixture(autouse=True)
+def _no_open_figures() -> Iterator[None]:
+    """What a test drew is closed: pyplot keeps figures, and warns of many."""
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")

@@ -91,7 +91,7 @@ def test_classes_have_an_example_and_methods_name_what_they_take() -> None:
 def examples(tmp_path_factory: pytest.TempPathFactory, noisy_folder: Path) -> Path:
     """A folder with out/demo in it, as after `make demo`."""
     folder = tmp_path_factory.mktemp("examples")
-    shutil.copytree(noisy_folder, folder / "out" / "demo")
+    shutil.copytree(noisy_folder, folder / "out" / "demo" / "rows")
     return folder
 
 

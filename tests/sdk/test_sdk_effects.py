@@ -119,10 +119,10 @@ def test_a_histogram_and_quantiles_without_noise() -> None:
     edges = np.array([20, 30, 40, 50, 60, 70, 81])
     assert table.counts["estimate"].to_numpy() == pytest.approx(np.histogram(PEOPLE.age, edges)[0])
     assert table.conf_int().to_numpy().min() >= 0
-    found = fit.quantiles(EXACT, "age_group", (0.1, 0.5, 0.9)).table
+    found = fit.quantiles(EXACT, "age_group", (0.1, 0.5, 0.9)).table()
     for p in (0.1, 0.5, 0.9):
         row = found.loc[p]
-        assert row["low"] < row["estimate"] < row["high"]
+        assert row["[0.025"] < row["estimate"] < row["0.975]"]
         assert row["estimate"] == pytest.approx(PEOPLE.age.quantile(p), abs=2)
     assert "spread evenly" in fit.quantiles(EXACT, "age").summary()
 
@@ -132,10 +132,10 @@ def test_a_life_table_without_noise_is_kaplan_and_meiers() -> None:
     table = fit.survival(EXACT, "years", "died", leave="end")
     theirs = SurvfuncRight(PEOPLE.years, PEOPLE.died.astype(int))
     at = [list(theirs.surv_times).index(k) for k in range(6)]
-    assert table.table["survival"].to_numpy() == pytest.approx(theirs.surv_prob[at])
-    assert table.table["std err"].to_numpy() == pytest.approx(theirs.surv_prob_se[at])
+    assert table.survival["survival"].to_numpy() == pytest.approx(theirs.surv_prob[at])
+    assert table.survival["std err"].to_numpy() == pytest.approx(theirs.surv_prob_se[at])
     for by in ("sex", "smoker"):
-        split = fit.survival(EXACT, "year", "died", by=by, leave="end").table
+        split = fit.survival(EXACT, "year", "died", by=by, leave="end").survival
         for level, rows in PEOPLE.groupby(by):
             name = {True: "yes", False: "no"}.get(level, level)  # type: ignore[call-overload]
             alone = SurvfuncRight(rows.years, rows.died.astype(int)).surv_prob
@@ -221,14 +221,14 @@ def test_noise_is_covered_in_both_suites(suite: str, draws: int) -> None:
     )
     exact = row_moments(PEOPLE, SMALL)
     counts = fit.histogram(exact, "age").counts["estimate"].to_numpy()
-    curve = fit.survival(exact, "years", "died").table["survival"].to_numpy()[:-1]
+    curve = fit.survival(exact, "years", "died").survival["survival"].to_numpy()[:-1]
     slopes = fit.ols(exact, "y ~ C(region)*age").params.to_numpy()
     inside: list[float] = []
     for moments in made:
         found = fit.histogram(moments, "age").counts
         assert found["estimate"].sum() == pytest.approx(len(PEOPLE))
         inside += list(np.abs(found["estimate"] - counts) < 1.96 * found["privacy"])
-        table = fit.survival(moments, "years", "died").table[:-1]
+        table = fit.survival(moments, "years", "died").survival[:-1]
         inside += list(np.abs(table["survival"] - curve) < 1.96 * table["privacy"])
         result = fit.ols(moments, "y ~ C(region)*age")
         inside += list(np.abs(result.params - slopes) < 1.96 * result.bse_privacy)

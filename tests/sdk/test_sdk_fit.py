@@ -293,7 +293,7 @@ def test_intervals_cover_93_to_97_per_cent(n: int, sigma: float) -> None:
     them; false failure below 21 * 5e-5 = 1e-3, for the one seed that is fixed here."""
     held, naive, signal = _coverage(n, sigma, 2000, seed=32)
     assert np.all((held >= 0.93) & (held <= 0.97)), (held, signal)
-    # The same releases fitted as if they were the data; docs/researchers.md has the table.
+    # The same releases fitted as if they were the data; docs/researchers.md says what comes of it.
     assert np.min(naive) < 0.5 or sigma < 0.3, naive
 
 

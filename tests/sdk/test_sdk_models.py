@@ -265,7 +265,7 @@ def test_means_and_variances(answers: pd.DataFrame, rows: Moments) -> None:
     assert (high - low) / 2 == pytest.approx(half)
     assert np.all(result.conf_int(of="variances")[0] >= 0)
     assert list(fit.describe(rows, ["bmi"]).means.index) == ["bmi"]
-    for words in ("mean (SD)", "people (share)", "privacy", "take rows as normal"):
+    for words in ("mean (SD)", "people", "privacy", "take rows as normal"):
         assert words in result.summary()
     with pytest.raises(ParameterError, match="'means', 'variances'"):
         result.conf_int(of="medians")

@@ -144,12 +144,12 @@ def test_mediation_without_noise_is_two_fits() -> None:
     assert found.effects.loc["indirect", "std err"] == pytest.approx(sobel)
     assert found.sobel[0] == pytest.approx(a * b / sobel)
     assert found.proportion == pytest.approx(a * b / total)
-    assert "95% bootstrap" in found.summary()
-    assert "95% bootstrap" not in fit.mediation(EXACT, "visits", "ill", "age", draws=0).summary()
+    assert "by bootstrap" in found.summary()
+    assert "by bootstrap" not in fit.mediation(EXACT, "visits", "ill", "age", draws=0).summary()
     with pytest.raises(FormulaError, match="three different"):
         fit.mediation(EXACT, "visits", "ill", "ill")
-    with pytest.raises(ParameterError, match="draws=0"):
-        fit.mediation(EXACT, "visits", "ill", "age", draws=0).conf_int()
+    with pytest.raises(ParameterError, match="one of 'sobel'"):
+        fit.mediation(EXACT, "visits", "ill", "age", draws=0).conf_int(of="bootstrap")
 
 
 def test_mediation_covers() -> None:
@@ -166,7 +166,7 @@ def test_mediation_covers() -> None:
     for at in range(40):
         found = fit.mediation(noisy(people(1500, rng), 6.0, rng), "ill", "years", "visits", draws=60, seed=at)
         for method, held in inside.items():
-            low, high = found.conf_int(method=method).to_numpy().T
+            low, high = found.conf_int(of=method).to_numpy().T
             held.append((low <= truth) & (truth <= high))
     for method, held in inside.items():
         assert (np.mean(held, axis=0) > 0.95 - 5 * 0.034).all(), method

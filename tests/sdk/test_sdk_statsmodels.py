@@ -66,7 +66,7 @@ def test_predictions_are_statsmodels() -> None:
     assert FIT.predict({"visits": 0, "ill": 1, "region": "west"}).mean.iloc[0] == pytest.approx(
         theirs["mean"].iloc[0]
     )
-    assert "obs_ci_lower" in found.summary()
+    assert "one more person" in found.summary()
     for rows, words in (
         ({"visits": 1, "ill": 0}, "region is missing"),
         ({"visits": 1, "ill": 0, "region": "east"}, "one of north, south, west"),
@@ -89,7 +89,7 @@ def test_any_reference_gives_the_same_contrasts_errors_and_tests() -> None:
     for other in west_south[1:]:
         assert other.effect == pytest.approx(west_south[0].effect, abs=1e-9)
         assert other.sd == pytest.approx(west_south[0].sd, rel=1e-7)
-        assert other.conf_int() == pytest.approx(west_south[0].conf_int(), rel=1e-7)
+        assert np.allclose(other.conf_int(), west_south[0].conf_int(), rtol=1e-7)
     joint = [one.f_test("C(region)").fvalue for one in fits]
     assert joint == pytest.approx([joint[0]] * 3, rel=1e-7)
     assert [one.fvalue for one in fits] == pytest.approx([fits[0].fvalue] * 3, rel=1e-7)

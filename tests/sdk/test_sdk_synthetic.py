@@ -19,7 +19,7 @@ import trimask
 from trimask.errors import BeyondSecondMoments, MissingExtra, ParameterError
 from trimask.moments.moments import row_moments
 from trimask.synthetic.model import _systematic, cells_of, statistics, whole_counts
-from trimask.synthetic.result import Synthetic
+from trimask.synthetic.synthesis import Synthetic
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 

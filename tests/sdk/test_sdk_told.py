@@ -21,6 +21,7 @@ from tests.sdk.moments_release import moments_study, write_moments
 from trimask import Dataset
 from trimask.moments.moments import Moments
 from trimask_core.study.schema import Attribute, Schema
+from trimask_patience import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 SAID = (
@@ -126,7 +127,7 @@ def _r(code: str, folder: Path) -> pd.DataFrame:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.identity import SigningKey
 from trimask_server.runtime.audit import HEAD_FILE, AuditEntry, AuditHead, AuditLog, verify_chain
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Refusals
 from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.sqlite import SqliteStore
@@ -148,6 +148,21 @@ def test_repro_a_restored_store_is_no_log_cut_short(store: Store, caplog: pytest
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+def test_repro_a_restored_log_is_whole_as_soon_as_the_node_answers(store: Store) -> None:
+    """`trimask node audit --verify` right after a restore compared the log with the head of the store before, which is
+    replaced once a second: BROKEN, where all was well."""
+    store.add(4)
+    asyncio.run(store.log.save_head())
+    store.tamper(
+        "DELETE FROM audit WHERE sequence > 2",
+        "UPDATE audit_head SET sequence = 2, hash = (SELECT hash FROM audit WHERE sequence = 2)",
+        "UPDATE store_facts SET value = randomblob(16) WHERE name = 'generation'",
+    )
+    store.add(2)
+    kept = AuditHead.from_json((store.folder / HEAD_FILE).read_text())
+    assert verify_chain(store.entries(), KEY.public, [kept]).whole
+
+
 def test_a_good_start_adds_nothing(store: Store) -> None:
     store.add(4)
     asyncio.run(store.log.save_head())
@@ -193,11 +208,11 @@ def test_a_flood_of_refusals_is_one_entry(store: Store) -> None:
     refusals = Refusals({})
     for _ in range(10_000):
         refusals.count("malformed")
-    refusals.count("no_token")
+    refusals.count("bad_token")
     asyncio.run(refusals.save(store.database, store.log))
     asyncio.run(refusals.save(store.database, store.log))  # nothing new: nothing written
     (entry,) = store.entries()
-    assert entry.details == '{"counts":{"malformed":10000,"no_token":1}}'
+    assert entry.details == '{"counts":{"bad_token":1,"malformed":10000}}'
 
 
 def test_export_and_back(store: Store) -> None:

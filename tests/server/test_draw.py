@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -158,7 +159,7 @@ def test_the_owner_alone_orders_a_study_closed_or_a_draw_abandoned(made: Any) ->
     verify_close(study, order, 5)
     with pytest.raises(Refused, match="a later time"):
         verify_close(study, order, 4)
-    for name in ("close_time_ms", "published_rows", "erased_rows"):
+    for name in ("close_time_ms", "close_people", "published_rows", "erased_rows"):
         other = CloseOrder.FromString(order.SerializeToString())
         setattr(other, name, 3)
         with pytest.raises(VerificationError):
@@ -166,6 +167,12 @@ def test_the_owner_alone_orders_a_study_closed_or_a_draw_abandoned(made: Any) ->
     order.signature = sign_close(made.identities["collector"], order)
     with pytest.raises(VerificationError):
         verify_close(study, order, 5)
+    for time_ms, due in ((0, False), (5, True), (6, False)):  # with a number: by that, or by its time
+        order = CloseOrder(study_id=study.id, close_time_ms=time_ms, close_people=50)
+        order.signature = sign_close(owner, order)
+        verify_close(study, order, 5, 50)
+        with contextlib.nullcontext() if due else pytest.raises(Refused, match=r"50 people \(49 are here\)"):
+            verify_close(study, order, 5, 49)
     elsewhere = CloseOrder(study_id=bytes(32))
     elsewhere.signature = sign_close(owner, elsewhere)
     with pytest.raises(Refused, match="another study"):

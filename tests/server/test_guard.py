@@ -12,7 +12,7 @@ import pytest
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_server.runtime.interceptors import GuardedServer
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Refusals
 
 
 class _Server:
@@ -28,7 +28,7 @@ class _Server:
 class _Open:
     """A gate that stands open."""
 
-    async def admit(self, method: str, context: Any) -> None:
+    async def admit(self, method: str, request: Any, context: Any) -> None:
         """Anybody."""
 
     def covers(self, _: str) -> bool:

@@ -11,8 +11,8 @@ import pytest
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_server.collector.batches import Batches, Intake
-from trimask_server.collector.ledger import Block
-from trimask_server.collector.right_calls import Page
+from trimask_server.collector.provider_status import Page
+from trimask_server.store.block_table import Block, BlockState
 
 KNOWN = {"R1": b"g1", "R2": b"g2"}
 
@@ -97,7 +97,7 @@ def test_a_store_that_was_not_told_of_every_block_is_not_believed() -> None:
 
 
 def test_at_close_intake_stops_before_the_last_count_and_blocks_are_left_out() -> None:
-    calls, block = _Calls([1, 2], [1, 2]), Block(b"b" * 16, _id(1), 1, "pooled", 1)
+    calls, block = _Calls([1, 2], [1, 2]), Block(b"b" * 16, _id(1), 1, BlockState.POOLED, 1)
     intake = _intake(calls, _Ledger(block))
     assert _complete(intake, closing=True) == [_id(2)]
     for party in (0, 1):
@@ -170,9 +170,9 @@ def test_a_collector_that_was_restored_takes_a_turn_that_all_follow() -> None:
     outnumbered: list[int] = []
 
     class Calls:
-        async def pause_intake(self, party: int, turn: int) -> int:
+        async def pause_intake(self, party: int, turn: int) -> tuple[int, int]:
             told[party] = max(told[party], turn)
-            return told[party]
+            return told[party], 0
 
     class Studies:
         async def outnumber(self, _: bytes, turn: int) -> None:

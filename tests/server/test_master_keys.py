@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trimask_core.basics.errors import ConfigError
-from trimask_server.store.master_keys import FILE_NAME, KeyRing
+from trimask_server.store.data_keys import FILE_NAME, KeyRing
 
 
 def test_it_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, seal
 from trimask_core.submit.receipt import receipt_message
-from trimask_server.right import opener as opening
-from trimask_server.right.opener import Opened, Opener, OpeningKeys, Parcel, open_parcel
+from trimask_server.right import sealing_keys as opening
+from trimask_server.right.sealing_keys import Opened, Opener, OpeningKeys, Parcel, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -164,7 +164,7 @@ def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
 NODE = """
 import asyncio, math, os, sys
 from tests.server.test_opener import KEYS, parcel
-from trimask_server.right.opener import Opener
+from trimask_server.right.sealing_keys import Opener
 
 async def work():
     opener = Opener(KEYS)

@@ -84,25 +84,6 @@ def test_how_near_it_comes(extra: float) -> None:
     assert furthest >= q - 1e-12
 
 
-@pytest.mark.parametrize(("sigma", "count"), [(1, 2), (1, 4), (2, 3), (3, 5)])
-def test_a_sum_of_discrete_gaussians_is_nearly_one(sigma: int, count: int) -> None:
-    """Pointwise within e^(+-8 sum q_i), q_i = exp(-2 pi^2 i sigma^2/(i + 1)): docs/theory/calibration.md#discrete-sums."""
-    at, weights = discrete(sigma)
-    total = weights
-    for _ in range(count - 1):
-        total = np.convolve(total, weights)
-    places = np.arange(len(total)) - len(total) // 2
-    wanted = np.exp(-(places**2) / (2 * count * sigma**2))
-    wanted /= wanted.sum()
-    near = np.abs(places) < 6 * sigma * math.sqrt(count)
-    furthest = float(np.abs(np.log(total[near] / wanted[near])).max())
-    assert at[0] == -10 * sigma
-    assert (
-        furthest
-        <= sum(8 * math.exp(-2 * math.pi**2 * i * sigma**2 / (i + 1)) for i in range(1, count)) + 1e-11
-    )
-
-
 def test_what_a_study_states() -> None:
     # 8 exp(-8 pi^2) an entry and side, at a million rows of 20 columns.
     assert discrete_epsilon(2.6e6, 4 * 10**6 * 20) == pytest.approx(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimask_server.store.master_keys import create_secret, destroy_secret, replace_secret
+from trimask_server.store.data_keys import create_secret, destroy_secret, replace_secret
 
 
 def bytes_of(descriptor: int) -> bytes:

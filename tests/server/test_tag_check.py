@@ -11,22 +11,22 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
-from trimask_core.rows.device import expand_component
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import HaarFrame, NormalStream
-from trimask_core.rows.tags import PRIME, TAGS, add_elements, expand_key, signed, tag_component, tags_of
-from trimask_server.suites.rows.check import directions
-from trimask_server.suites.rows.math import apply_right_mask
-from trimask_server.suites.rows.tags import (
+from trimask_core.rows.shares import expand_components, tag_components
+from trimask_core.rows.tags import PRIME, TAGS, add_elements, expand_key, signed, tags_of
+from trimask_server.suites.rows.check import (
     TOLERANCE,
     BlockKeys,
     challenge,
     check_tags,
-    combination,
-    combination_holds,
+    combinations,
+    combinations_hold,
+    directions,
     mask_keys,
 )
+from trimask_server.suites.rows.math import apply_right_mask
 
 GRID = Grid(-26)
 SPREAD = 2.0**49  # of a component's entries, in steps
@@ -144,20 +144,28 @@ def test_what_does_not_fit_the_block_is_refused(block: Block) -> None:
 
 
 def test_right_tags_hold_and_wrong_ones_do_not() -> None:
+    """Each row of a message for itself: the others stay right beside a wrong one."""
     source = DeterministicRandom("spare")
-    seeds = [source.seed(), source.seed()]
-    component = expand_component(source.seed(), 20, 2.0**46)
-    tagged = tag_component(component, source.seed(), [expand_key(seed, 20) for seed in seeds])
+    seeds = [[source.seed(), source.seed()] for _ in range(3)]
+    components = expand_components([source.seed() for _ in seeds], 20, 2.0**46)
+    right = tag_components(components, [source.seed() for _ in seeds], seeds)
     e = challenge(source.seed())
-    for holder, seed in enumerate(seeds):
-        assert combination_holds(*combination(component, tagged, holder, e), seed, e)
-        assert not combination_holds(*combination(component, tagged, 1 - holder, e), seed, e)
-        assert not combination_holds(*combination(component, tagged, holder, e), seed, e + 1)
+
+    def hold(rows: Any, tagged: Any, shown_to: int, holder: int, at: int = e) -> list[bool]:
+        keys = [held[holder] for held in seeds]
+        return combinations_hold(*combinations(rows, tagged, shown_to, e), keys, 20, at)
+
+    for holder in (0, 1):
+        assert hold(components, right, holder, holder) == [True] * 3
+        assert hold(components, right, 1 - holder, holder) == [False] * 3
+        assert hold(components, right, holder, holder, e + 1) == [False] * 3
+        one = right[1]
         for wrong in (
-            dataclasses.replace(tagged, tags=[[tag + 1 for tag in one] for one in tagged.tags]),
-            dataclasses.replace(tagged, spare_tags=[[one[0], one[1] + 1] for one in tagged.spare_tags]),
-            dataclasses.replace(tagged, spare=bytes(32)),
+            dataclasses.replace(one, tags=[[tag + 1 for tag in tags] for tags in one.tags]),
+            dataclasses.replace(one, spare_tags=[[tags[0], tags[1] + 1] for tags in one.spare_tags]),
+            dataclasses.replace(one, spare=bytes(32)),
         ):
-            assert not combination_holds(*combination(component, wrong, holder, e), seed, e)
-        altered = [component[0] + 1, *component[1:]]
-        assert not combination_holds(*combination(altered, tagged, holder, e), seed, e)
+            assert hold(components, [right[0], wrong, right[2]], holder, holder) == [True, False, True]
+        altered = components.copy()
+        altered[2, 0] += 1
+        assert hold(altered, right, holder, holder) == [True, True, False]

@@ -19,17 +19,15 @@ from trimask_core.basics.errors import ConfigError, Refused, StudyError, Verific
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.receipt import Receipt
 from trimask_server.right.rows import RowStore
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Refusals
 from trimask_server.settings.config import load_config
-from trimask_server.store.data_keys import Vault, destroy_keys
+from trimask_server.store.data_keys import KeyRing, Vault, destroy_keys
 from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import Transaction
-from trimask_server.store.master_keys import KeyRing
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
-from trimask_server.suites.moments.batch_store import BatchStore
+from trimask_server.suites.moments.batch_store import BatchStore, KeptLedger, LedgerHead
 from trimask_server.suites.moments.deliveries import _admit
-from trimask_server.suites.moments.delivery_log import KeptLedger, LedgerHead
 from trimask_simulation.moments_people import make_moments_study
 from trimask_simulation.people import make_study
 from trimask_theory.gaussian import local_noise

@@ -43,8 +43,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
     ]  # fmt: skip
     rows += [
         ("blocks",
-         {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "erased": 0, "started": 1,
-          "cancelled": 0}),
+         {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "state": "started"}),
         ("invitations_made", {"study_id": study_id, "count": 2}),
         ("invitations", {"study_id": study_id, "invitation_id": b"i" * 32, "submission_id": bytes([1]) * 16}),
         ("moments_batches",

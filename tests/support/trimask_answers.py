@@ -16,10 +16,10 @@ from trimask_core.crypto.identity import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import moments_pb2
-from trimask_server.collector.publication import answers_state
 from trimask_server.collector.releases.budget_ledger import BudgetLedger
 from trimask_server.collector.releases.service import ReleaseServicer
 from trimask_server.store.database import COLLECTOR
+from trimask_server.store.release_table import answers_state
 from trimask_server.store.sqlite import SqliteStore
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import answers
@@ -45,13 +45,13 @@ async def _deliver(_node: Any, study: Study, committed: Committed, _: float) -> 
     return Gathered([int.from_bytes(digest[:4], "big")], bytes(32), ROWS, [], [])
 
 
-async def _call_all(*_: Any) -> list[Any]:
-    return []
+async def _erase_totals(*_: Any) -> None:
+    """Nobody has any."""
 
 
 def stand_in(put: Callable[[Any, str, Any], None] = setattr) -> None:
     """Have questions answered here. `put` is `setattr`, or a monkeypatch's."""
-    for name, stands_in in (("commit", _commit), ("deliver", _deliver), ("call_all", _call_all)):
+    for name, stands_in in (("commit", _commit), ("deliver", _deliver), ("erase_totals", _erase_totals)):
         put(answers, name, stands_in)
 
 

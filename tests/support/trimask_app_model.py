@@ -43,21 +43,21 @@ class Offline:
 
 
 def to_questions(guide: Guide) -> Participation:
-    guide.show(guide.items[0])
-    guide.next()
-    guide.agree(True)
-    guide.sign_name("Ada Lovelace")
-    guide.next()
-    assert guide.participation is not None
-    return guide.participation
+    guide.studies.show(guide.submissions.items[0])
+    guide.answering.next()
+    guide.answering.agree(True)
+    guide.answering.sign_name("Ada Lovelace")
+    guide.answering.next()
+    assert guide.answering.participation is not None
+    return guide.answering.participation
 
 
 def fill(guide: Guide) -> dict[str, Any]:
     """Every question, then send."""
     given = {"age": "44", "bmi": "25", "smoker": "no", "region": "west"}
     for name, value in given.items():
-        guide.answer(name, value)
-        guide.next()
-    assert guide.screen == "review", guide.problems
-    guide.next()
+        guide.answering.answer(name, value)
+        guide.answering.next()
+    assert guide.shown.screen == "review", guide.answering.problems
+    guide.answering.next()
     return given

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from typing import Any, get_args
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from trimask_core.basics.errors import AnswerError
 from trimask_core.form.file import read_form
 from trimask_core.form.form import Form
-from trimask_core.form.question import Kind
+from trimask_core.form.kinds import KINDS
 
 __all__ = ["form_case"]
 
 LANGUAGES = ("en", "de", "fr", "es", "ar", "hi", "en-US", "pt-BR", "hu", "de-CH", "zh", "sv")
-KINDS: tuple[str, ...] = get_args(Kind)
 NUMBERS = (
     "7.5", "7,5", "1.000", "1,000", "1 000", "1'000", "1\u202f000", "1.234,5", "1,234.5", "-3", "+4", "\u0663\u066b\u0665",
     "\u0967\u0968", "12abc", "  8 ", "0.125", "1e5", "1_000", "\u221e", "\uff11\uff12", ".5", "5.", "-0", "\u22123", "2.50",
@@ -47,11 +48,139 @@ WORDS = (
 )
 
 
-# What a person gives who makes no mistakes.
-GOOD = {
-    "number": ("6", "7,5", "9.25", 8), "integer": ("6", "\u0967", 7), "slider": (0, 4, -1), "yes_no": ("yes", "no", True),
-    "date": ("2001-12-31", "1984-05-17"), "time": ("22:15", "8:30 pm"),
-}  # fmt: skip
+Rng = random.Random
+_OPS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True)
+class Case:
+    """How questions of one kind are made: settings, answers good and odd, what a condition says, what stands for missing.
+
+    `texts` makes a text in the form's languages; `data` is the question as it stands in the form.
+    """
+
+    settings: Callable[[Rng, Callable[[str], Any]], dict[str, Any]]
+    good: Callable[[Rng, dict[str, Any]], Any]
+    odd: Callable[[Rng, dict[str, Any]], Any]
+    compare: Callable[[Rng, dict[str, Any]], str]
+    missing: Callable[[Rng, dict[str, Any]], Any] = lambda _rng, _data: 3.0
+
+
+def _number(rng: Rng, texts: Callable[[str], Any]) -> dict[str, Any]:
+    unit = {"unit": texts("unit")} if rng.random() < 0.3 else {}
+    return unit | {"minimum": rng.choice((-5, 0, 0.5)), "maximum": rng.choice((10, 12.5, 5000))}
+
+
+def _integer(rng: Rng, texts: Callable[[str], Any]) -> dict[str, Any]:
+    return _number(rng, texts) | {"minimum": rng.choice((-5, 0, 1)), "maximum": rng.choice((10, 20, 5000))}
+
+
+def _slider(rng: Rng, _: Callable[[str], Any]) -> dict[str, Any]:
+    return {"minimum": -1, "maximum": 4, "step": rng.choice((1, 0.5, 0.1, 0.25))}
+
+
+def _date(rng: Rng, _: Callable[[str], Any]) -> dict[str, Any]:
+    data: dict[str, Any] = {"count": rng.choice(("days", "years", "age")), "origin": "2003-06-15"}
+    data |= {"minimum": -40000, "maximum": 40000} if rng.random() < 0.7 else {"minimum": 0, "maximum": 30}
+    data |= {"earliest": "1950-01-01"} if rng.random() < 0.4 else {}
+    return data | ({"latest": "2010-12-31"} if rng.random() < 0.4 else {})
+
+
+def _time(rng: Rng, _: Callable[[str], Any]) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "count": rng.choice(("minutes", "hours")), "origin": rng.choice(("00:00", "12:00", "06:30")),
+    }  # fmt: skip
+    data |= {"minimum": 0, "maximum": 1440} if rng.random() < 0.7 else {"minimum": 2, "maximum": 11}
+    if rng.random() < 0.4 and data["origin"] != "06:30":
+        data |= {"earliest": "20:00", "latest": "23:30"}
+    return data
+
+
+def _choices(rng: Rng, texts: Callable[[str], Any]) -> dict[str, Any]:
+    return {"choices": [{"value": f"v{n}", "label": texts(f"choice {n}")} for n in range(rng.randint(2, 4))]}
+
+
+def _some_choices(rng: Rng, texts: Callable[[str], Any]) -> dict[str, Any]:
+    data = _choices(rng, texts)
+    if rng.random() < 0.5:
+        data["choices"][-1]["exclusive"] = True
+    return data
+
+
+def _grid(rng: Rng, texts: Callable[[str], Any]) -> dict[str, Any]:
+    rows = [{"name": f"r{n}", "label": texts(f"row {n}")} for n in range(rng.randint(1, 3))]
+    return _choices(rng, texts) | {"rows": rows}
+
+
+def _values(data: dict[str, Any]) -> list[str]:
+    return [choice["value"] for choice in data["choices"]]
+
+
+def _some_values(rng: Rng, data: dict[str, Any]) -> Any:
+    some = rng.sample(_values(data), rng.randint(0, len(data["choices"])))
+    return rng.choice((some, " ".join(some), [*some, "v9"] if rng.random() < 0.1 else some))
+
+
+def _of(*answers: object) -> Callable[[Rng, dict[str, Any]], Any]:
+    return lambda rng, _data: rng.choice(answers)
+
+
+def _mostly(odd: tuple[object, ...], share: float, *usual: object) -> Callable[[Rng, dict[str, Any]], Any]:
+    return lambda rng, _data: rng.choice(odd) if rng.random() < share else rng.choice(usual)
+
+
+def _compare(*constants: object) -> Callable[[Rng, dict[str, Any]], str]:
+    return lambda rng, data: f"{data['name']} {rng.choice(_OPS)}{rng.choice(constants)}"
+
+
+def _equals(rng: Rng, data: dict[str, Any]) -> str:
+    return f"{data['name']} {rng.choice(('=', '!='))} '{rng.choice(_values(data))}'"
+
+
+_typed_number = _mostly(NUMBERS, 0.6, 1, 6, 9.5, "6", "9", "3", 4999)
+_CHOICE = Case(
+    _choices,
+    lambda rng, data: rng.choice(_values(data)),
+    lambda rng, data: rng.choice((*_values(data), "v9")) if rng.random() < 0.3 else rng.choice(_values(data)),
+    _equals,
+    lambda _rng, data: data["choices"][0]["value"],
+)
+CASES: dict[str, Case] = {
+    "number": Case(_number, _of("6", "7,5", "9.25", 8), _typed_number, _compare(0, 3, 7.5, -1)),
+    "integer": Case(_integer, _of("6", "\u0967", 7), _typed_number, _compare(0, 3, 7.5, -1)),
+    "slider": Case(
+        _slider,
+        _of(0, 4, -1),
+        _of(0, 2.5, 3, -1, 4, 0.30000000000000004, 1.1, 7, "2,5"),
+        _compare(0, 3, 7.5, -1),
+    ),
+    "yes_no": Case(
+        lambda _rng, _texts: {},
+        _of("yes", "no", True),
+        _mostly((*WORDS, True, False, 1, 0, 1.0), 0.5, "yes", "no"),
+        lambda rng, data: (
+            f"{data['name']} {rng.choice(('=', '!='))} {rng.choice(('yes', 'no', 'true', 'false'))}"
+        ),
+        _of(True, False),
+    ),
+    "single_choice": _CHOICE,
+    "multiple_choice": Case(
+        _some_choices,
+        lambda _rng, data: data["choices"][0]["value"],
+        _some_values,
+        lambda rng, data: f'{data["name"]} has "{rng.choice(_values(data))}"',
+        _of(True, False),
+    ),
+    "date": Case(
+        _date,
+        _of("2001-12-31", "1984-05-17"),
+        _mostly(DATES, 0.5, "2001-12-31"),
+        _compare('"1984-05-17"', '"2001-12-31"'),
+    ),
+    "time": Case(_time, _of("22:15", "8:30 pm"), _of(*TIMES), _compare('"07:30"', '"22:15"')),
+    "grid": replace(_CHOICE, settings=_grid),  # its rows are answered, each a single choice
+    "heading": replace(_CHOICE, settings=lambda _rng, _texts: {}),  # never answered
+}
 
 
 class _Maker:
@@ -90,75 +219,30 @@ class _Maker:
 
     def question(self, place: int, kind: str = "") -> dict[str, Any]:
         rng = self.rng
-        kind = kind or rng.choice(KINDS)
+        kind = kind or rng.choice(tuple(KINDS))
+        case, takes = CASES[kind], KINDS[kind].settings
         data: dict[str, Any] = {"name": f"q{place}", "kind": kind, "label": self.texts(f"question {place}")}
         if rng.random() < 0.3:
             data["help"] = self.texts("help")
-        if kind not in ("heading", "grid") and rng.random() < 0.2:
+        if "message" in takes and rng.random() < 0.2:
             data["message"] = self.texts("message")
         if self.earlier and rng.random() < 0.4:
             data["relevant"] = self.condition()
-        if kind == "heading":
-            return data
-        data |= self.settings(place, kind)
-        if rng.random() < 0.3:
+        data |= case.settings(rng, self.texts)
+        for row in data.get("rows", ()):
+            row["name"] = f"q{place}{row['name']}"
+        if "missing" in takes and rng.random() < 0.3:
             data["required"] = False
-        if "relevant" in data or data.get("required") is False:
-            data["missing"] = self.missing(data)
-            if kind != "grid" and rng.random() < 0.5:
+        if "missing" in takes and ("relevant" in data or data.get("required") is False):
+            data["missing"] = case.missing(rng, data)
+            if "missing_indicator" in takes and rng.random() < 0.5:
                 data["missing_indicator"] = f"m{place}"
-        self.earlier += (
-            [
-                {"name": row["name"], "kind": "single_choice", "choices": data["choices"]}
-                for row in data["rows"]
-            ]
-            if kind == "grid"
-            else [data]
-        )
+        if "rows" in data:
+            rows = [{"name": row["name"], "choices": data["choices"]} for row in data["rows"]]
+            self.earlier += [row | {"kind": "single_choice"} for row in rows]
+        elif kind != "heading":
+            self.earlier.append(data)
         return data
-
-    def settings(self, place: int, kind: str) -> dict[str, Any]:
-        rng = self.rng
-        if kind in ("number", "integer"):
-            unit = {"unit": self.texts("unit")} if rng.random() < 0.3 else {}
-            low = rng.choice((-5, 0, 0.5 if kind == "number" else 1))
-            return unit | {
-                "minimum": low,
-                "maximum": rng.choice((10, 12.5 if kind == "number" else 20, 5000)),
-            }
-        if kind == "slider":
-            step = rng.choice((1, 0.5, 0.1, 0.25))
-            return {"minimum": -1, "maximum": 4, "step": step}
-        if kind == "date":
-            data: dict[str, Any] = {"count": rng.choice(("days", "years", "age")), "origin": "2003-06-15"}
-            data |= (
-                {"minimum": -40000, "maximum": 40000} if rng.random() < 0.7 else {"minimum": 0, "maximum": 30}
-            )
-            data |= {"earliest": "1950-01-01"} if rng.random() < 0.4 else {}
-            return data | ({"latest": "2010-12-31"} if rng.random() < 0.4 else {})
-        if kind == "time":
-            data = {
-                "count": rng.choice(("minutes", "hours")),
-                "origin": rng.choice(("00:00", "12:00", "06:30")),
-            }
-            data |= {"minimum": 0, "maximum": 1440} if rng.random() < 0.7 else {"minimum": 2, "maximum": 11}
-            if rng.random() < 0.4 and data["origin"] != "06:30":
-                data |= {"earliest": "20:00", "latest": "23:30"}
-            return data
-        if kind == "yes_no":
-            return {}
-        choices = [{"value": f"v{n}", "label": self.texts(f"choice {n}")} for n in range(rng.randint(2, 4))]
-        if kind == "multiple_choice" and rng.random() < 0.5:
-            choices[-1]["exclusive"] = True
-        rows = [{"name": f"q{place}r{n}", "label": self.texts(f"row {n}")} for n in range(rng.randint(1, 3))]
-        return {"choices": choices} | ({"rows": rows} if kind == "grid" else {})
-
-    def missing(self, data: dict[str, Any]) -> Any:
-        if data["kind"] in ("yes_no", "multiple_choice"):
-            return self.rng.random() < 0.5
-        if data["kind"] in ("single_choice", "grid"):
-            return data["choices"][0]["value"]
-        return 3.0
 
     def condition(self) -> str:
         rng = self.rng
@@ -171,46 +255,15 @@ class _Maker:
         return text
 
     def comparison(self, other: dict[str, Any]) -> str:
-        rng, name, kind = self.rng, other["name"], other["kind"]
-        if kind in ("multiple_choice", "single_choice"):
-            value = rng.choice(other["choices"])["value"]
-            return (
-                f'{name} has "{value}"'
-                if kind == "multiple_choice"
-                else f"{name} {rng.choice(('=', '!='))} '{value}'"
-            )
-        if kind == "yes_no":
-            return f"{name} {rng.choice(('=', '!='))} {rng.choice(('yes', 'no', 'true', 'false'))}"
-        op = rng.choice(("=", "!=", "<", "<=", ">", ">="))
-        if kind == "date":
-            return f'{name} {op} "{rng.choice(("1984-05-17", "2001-12-31"))}"'
-        if kind == "time":
-            return f'{name} {op} "{rng.choice(("07:30", "22:15"))}"'
-        return f"{name}{op}{rng.choice((0, 3, 7.5, -1))}"
+        return CASES[other["kind"]].compare(self.rng, other)
 
     def response(self, question: dict[str, Any]) -> Any:
-        rng, kind = self.rng, question["kind"]
-        if self.careful and kind in GOOD:
-            return rng.choice(GOOD[kind])
-        if self.careful and kind == "multiple_choice":
-            return question["choices"][0]["value"]
-        if not self.careful and rng.random() < 0.07:
-            return rng.choice((None, "", "  ", "nonsense"))
-        if kind == "slider":
-            return rng.choice((0, 2.5, 3, -1, 4, 0.30000000000000004, 1.1, 7, "2,5"))
-        if kind in ("number", "integer"):
-            return rng.choice(NUMBERS) if rng.random() < 0.6 else rng.choice((1, 6, 9.5, "6", "9", "3", 4999))
-        if kind == "yes_no":
-            return rng.choice((*WORDS, True, False)) if rng.random() < 0.5 else rng.choice(("yes", "no"))
-        if kind == "date":
-            return rng.choice(DATES) if rng.random() < 0.5 else "2001-12-31"
-        if kind == "time":
-            return rng.choice(TIMES)
-        values = [choice["value"] for choice in question["choices"]]
-        if kind == "multiple_choice":
-            some = rng.sample(values, rng.randint(0, len(values)))
-            return rng.choice((some, " ".join(some), [*some, "v9"] if rng.random() < 0.1 else some))
-        return rng.choice((*values, "v9")) if not self.careful and rng.random() < 0.3 else rng.choice(values)
+        case = CASES[question["kind"]]
+        if self.careful:
+            return case.good(self.rng, question)
+        if self.rng.random() < 0.07:
+            return self.rng.choice((None, "", "  ", "nonsense"))
+        return case.odd(self.rng, question)
 
 
 def form_case(seed: int, people: int = 4) -> dict[str, Any]:
@@ -250,7 +303,9 @@ def _person(maker: _Maker, form: Form) -> dict[str, Any]:
 
 def _checked(asked: Any, given: dict[str, Any]) -> Any:
     found = _tried(lambda: asked.check(given.get(asked.name)))
-    return found if "problem" in found else found | {"shown": asked.shown(found["value"])}
+    rules = asked.question.rules
+    seen = {"control": [asked.control, rules.several, rules.whole], "offered": asked.choices}
+    return seen | (found if "problem" in found else found | {"shown": asked.shown(found["value"])})
 
 
 def _tried(work: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from trimask_client.transport import Endpoint, call_error, read_retry
 from trimask_core.study.definition import Study
+from trimask_patience import patience
 
 __all__ = ["HOST", "PAGE_HASH", "WEB", "Answer", "HttpsTransport", "post", "tls"]
 
@@ -57,7 +58,7 @@ def post(
     """One request on a connection of its own."""
     place = urlsplit(origin)
     connection = http.client.HTTPSConnection(
-        place.hostname or "", place.port or 443, timeout=30, context=context
+        place.hostname or "", place.port or 443, timeout=patience(30), context=context
     )
     try:
         given = {"Content-Type": "application/proto", "Connect-Protocol-Version": "1"} | (headers or {})

@@ -27,9 +27,11 @@ from trimask.data.catalogue import StudyStatus
 from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.clock import Clock
+from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
+from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
@@ -215,8 +217,21 @@ class Lab:
 
     def open_study(self, definition: str = NUMBERS, **changes: Any) -> SignedStudy:
         signed = self.new_study(definition, **changes)
-        owner.open_study(signed, self.owner)
+        self.open(signed)
         return signed
+
+    def open(self, signed: SignedStudy) -> None:
+        """Open it. A provider that answers too late, on a busy machine, is asked again."""
+        until(lambda: self._opened(signed))
+
+    def _opened(self, signed: SignedStudy) -> bool:
+        try:
+            owner.open_study(signed, self.owner)
+        except Refused as error:
+            if error.reason != Reason.UNREACHABLE:
+                raise
+            return False
+        return True
 
     def close(self, study: Study) -> StudyStatus:
         """Close and wait until everything is published."""

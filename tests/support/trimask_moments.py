@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trimask_cli import owner
 from trimask_client import Client
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import Derived
@@ -55,6 +54,7 @@ def moments_study(
     release_rows: int = 40,
     honest: int = 1,
     ball_norm: float | None = None,
+    several: bool = False,
     budget: Budget | None = None,
     **changes: Any,
 ) -> SignedStudy:
@@ -78,7 +78,7 @@ def moments_study(
         protection=Protection(
             norm, sigma, "analytic" if sigma else "exact", promise if sigma else None, None, budget
         ),
-        suite=MomentsSettings(honest_providers=honest, ball_norm=ball_norm),
+        suite=MomentsSettings(honest_providers=honest, ball_norm=ball_norm, several_releases=several),
         release_rows=release_rows,
         collector=lab.parties["collector"],
         right=tuple(lab.parties[f"R{k}"] for k in range(1, lab.right + 1)),
@@ -99,7 +99,7 @@ def moments_study(
 def open_moments(lab: Lab, schema: Schema = SCHEMA, **settings: Any) -> SignedStudy:
     """The same, open."""
     signed = moments_study(lab, schema, **settings)
-    owner.open_study(signed, lab.owner)
+    lab.open(signed)
     return signed
 
 

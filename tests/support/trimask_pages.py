@@ -37,7 +37,8 @@ _NOT_RUN = re.compile(r"<!-- not run: .+? -->\s*$", re.DOTALL)
 
 
 RUN = {
-    "README.md": ("# Trimask", "## What to install", "## A study of your own, by hand"),
+    "README.md": ("# Trimask",),
+    "docs/first-study.md": ("## The study", "## What a researcher sees"),
     "docs/deployment.md": ("## 1. Install", "## 3. Keys", "## 5. Start", "## 6. Approve a study"),
     "docs/governance.md": (
         "## An operator approves a study",
@@ -134,7 +135,8 @@ def run_blocks(
 ) -> Ran:
     """Run them in `folder`; the shell stops at the first command that fails. `inside` is put before the shell, by default
     for a network of its own; `after` are commands of the test's own; `answers` is what somebody types when asked."""
-    parts = ["set -eu -o pipefail", f"cd {folder}"]
+    # A command that fails ends what it left in the background, which holds the output open.
+    parts = ["set -eu -o pipefail", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", f"cd {folder}"]
     for block in found:
         if block.language == "sh":
             parts.append(block.text)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
 def patience(seconds: float) -> float:
-    """So many seconds of an idle machine: times the processes there are for each core."""
-    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """So many seconds of an idle machine: times the processes there are for each core, now or in the last minute."""
+    busy = os.getloadavg()[0]
+    with contextlib.suppress(OSError):  # not on every system; its averages lag behind
+        busy = max(busy, float(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]))
+    return seconds * max(1.0, busy / (os.cpu_count() or 1))
 
 
 def until(ready: Callable[[], T | None], seconds: float = 120, else_say: Callable[[], object] = str) -> T:

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 
 from trimask_core.basics.errors import ConfigError, TrimaskError
+from trimask_patience import patience
 from trimask_server.local.cluster import free_base_port
 
 __all__ = ["LocalPostgres", "find_binaries"]
@@ -120,7 +121,7 @@ class LocalPostgres:
             return
         self._process.send_signal(how)
         try:
-            self._process.wait(30)
+            self._process.wait(patience(30))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

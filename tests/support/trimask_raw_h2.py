@@ -15,6 +15,8 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
+from trimask_patience import patience
+
 __all__ = ["Stranger"]
 
 
@@ -25,7 +27,7 @@ class Stranger:
         host, _, port = address.rpartition(":")
         context = ssl.create_default_context(cafile=roots)
         context.set_alpn_protocols(["h2"])
-        plain = socket.create_connection((host, int(port)), timeout=20, source_address=(source, 0))
+        plain = socket.create_connection((host, int(port)), timeout=patience(20), source_address=(source, 0))
         self._socket = context.wrap_socket(plain, server_hostname=tls_name)
         self._connection = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=True, header_encoding="utf-8")

@@ -16,6 +16,7 @@ from trimask_core.moments.field import unpack
 from trimask_core.moments.totals import decode
 from trimask_core.study.definition import Study
 from trimask_lab import Lab
+from trimask_patience import patience
 from trimask_proto.v1 import moments_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub, MomentsServiceStub
@@ -50,7 +51,7 @@ class RogueCollector:
     def call(self, stub: Any, method: str, to: str, request: Any, who: str = "collector") -> Any:
         """One call with a party's certificate."""
         with self.lab.channel_as(who, to) as channel, plain_errors(to):
-            return getattr(stub(channel), method)(request, timeout=30)
+            return getattr(stub(channel), method)(request, timeout=patience(30))
 
     def pending(self, role: str) -> list[bytes]:
         """The reports that wait at a provider."""

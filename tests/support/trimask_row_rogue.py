@@ -12,6 +12,7 @@ from trimask_client.grpc_channel import plain_errors
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.study.progress import sign_close
 from trimask_lab import Lab, some_people
+from trimask_patience import patience
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
@@ -50,7 +51,7 @@ class RowRogue:
     def call(self, role: str, stub: Any, method: str, request: Any, who: str = "collector") -> Any:
         """One call, as somebody."""
         with self.lab.channel_as(who, to=role) as channel, plain_errors(role):
-            return getattr(stub(channel), method)(request, timeout=30)
+            return getattr(stub(channel), method)(request, timeout=patience(30))
 
     # The draw
 
@@ -92,9 +93,9 @@ class RowRogue:
         request = right_batches_pb2.AssignBlockRequest(study_id=self.study.id, block_id=block_id)
         return bytes(self.call(role, RightBatchServiceStub, "AssignBlock", request).bound_signature)
 
-    def stop_intake(self, role: str, key: SigningKey) -> None:
-        """Have a provider take no more rows in, by an order signed with this key."""
-        order = CloseOrder(study_id=self.study.id)
+    def stop_intake(self, role: str, key: SigningKey, people: int = 0) -> None:
+        """Have a provider take no more rows in, by an order signed with this key, for now or for so many people."""
+        order = CloseOrder(study_id=self.study.id, close_people=people)
         order.signature = sign_close(key, order)
         request = right_batches_pb2.StopIntakeRequest(order=order)
         self.call(role, RightBatchServiceStub, "StopIntake", request)

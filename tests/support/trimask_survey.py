@@ -137,6 +137,27 @@ class Visitor:
     def fill(self, label: str, text: str) -> None:
         self.page.get_by_label(label).fill(text)
 
+    def date(self, label: str, iso: str) -> None:
+        """Day, month by name and year, in whatever order and language they stand."""
+        group = self.page.get_by_role("group", name=label)
+        year, month, day = iso.split("-")
+        group.locator("[data-part=day]").fill(day)
+        group.locator("[data-part=month]").select_option(str(int(month)))
+        group.locator("[data-part=year]").fill(year)
+
+    def dated(self, label: str, day: str) -> None:
+        """The day of a date that stands there."""
+        expect(self.page.get_by_role("group", name=label).locator("[data-part=day]")).to_have_value(day)
+
+    def speak(self, language: str) -> None:
+        """Back to the first view, where the language is chosen, and forth to the review again."""
+        while not self.page.locator("main.study").count():
+            self.page.locator("main button:not(.main)").last.click()
+        self.page.locator("#language").select_option(language)
+        expect(self.page.locator("html")).to_have_attribute("lang", language)
+        while not self.page.locator("main.review").count():
+            self.page.locator("button.main").click()
+
     def choose(self, label: str, within: str = "") -> None:
         """A radio button or a check box; in a grid, of one row."""
         place: Any = self.page.get_by_role("radiogroup", name=within) if within else self.page
@@ -149,6 +170,10 @@ class Visitor:
     def asked(self, label: str) -> None:
         """Wait for a question."""
         expect(self.page.locator("main")).to_contain_text(label)
+
+    def more(self) -> None:
+        """What is behind the first screen."""
+        self.page.get_by_text("More: who sees what").click()
 
     # Whole stretches of the way, in English
 
@@ -168,7 +193,7 @@ class Visitor:
     def answer(self, between: Callable[[str], None] = lambda _name: None) -> None:
         """Every question, to the review; `between` is called when one is answered, before it is left."""
         steps: list[tuple[str, Callable[[], None]]] = [
-            ("When were you born?", lambda: self.fill("When were you born?", "1984-05-17")),
+            ("When were you born?", lambda: self.date("When were you born?", "1984-05-17")),
             ("How well have you felt", lambda: self.page.get_by_role("slider").press("ArrowRight")),
             ("How long did you sleep", lambda: self.fill("How long did you sleep", "217,5")),
             ("When do you go to bed?", lambda: self.fill("When do you go to bed?", "23:30")),

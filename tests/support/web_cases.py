@@ -92,6 +92,7 @@ def made_study(
     budget: Budget | None = None,
     invited: bool = False,
     web: bool = False,
+    several: bool = False,
     **changes: Any,
 ) -> Made:
     """A study that every party has signed; what it promises is what its noise gives. `row_norm`: R, or the ball's."""
@@ -111,6 +112,8 @@ def made_study(
     sigma = 0.0 if budget is not None else sigma
     make = _rows if suite == "rows" else _moments
     settings, protection = make(schema, right, left, block_rows, sigma, row_norm, budget, source)
+    if isinstance(settings, MomentsSettings):
+        settings = replace(settings, several_releases=several)
     given: dict[str, Any] = {
         "title": f"Study {label}", "purpose": "Zwölf Boxkämpfer jagen Viktor: 你好, \U0001f44b",
         "contact": "owner@example.org", "created_ms": CREATED, "schema": schema, "protection": protection, "suite": settings,

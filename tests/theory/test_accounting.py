@@ -25,6 +25,7 @@ from trimask_theory.accounting import (
     families,
     mechanism,
 )
+from trimask_theory.accounting.studies import loss_distributions
 from trimask_theory.gaussian import gdp, local_noise
 from trimask_theory.masking import masked_noise
 from trimask_theory.mechanisms import noisy_gram, projection
@@ -193,3 +194,13 @@ def test_a_mechanism_says_what_it_is() -> None:
     assert "mu = 0.25" in repr(LocalNoise(2.0, 0.5))
     for module in (masked_noise, mechanism, families):
         assert doctest.testmod(module).failed == 0
+
+
+def test_the_loss_distribution_of_each_direction() -> None:
+    sketch = Projection(6.0, 4)
+    forward, backward = loss_distributions(sketch, sketch.spread / 100)
+    assert forward.delta(0.3) == pytest.approx(sketch.delta(0.3), rel=1e-3)
+    assert backward.delta(0.3) < forward.delta(0.3)
+    assert math.fsum(forward.mass) == pytest.approx(1.0)
+    (only,) = loss_distributions(GaussianMechanism(0.3, RECORD), 0.003)
+    assert only.mirrored().delta(0.5) == pytest.approx(gdp.delta(0.5, 0.3), rel=1e-3)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import trimask_audit as audit
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.masking import masked_noise
 from trimask_theory.masking.wishart_pair import Pair, log_delta
-from trimask_theory.papers import empirical_audit as audit
 
 ROWS, ATTRIBUTES, EPSILON = 200, 3, 1.0
 NORM = math.sqrt(ATTRIBUTES)

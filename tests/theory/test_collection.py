@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
+from trimask_core.rows.noise_columns import noise_columns_mu
 from trimask_theory.masking import collection
 
 
@@ -155,3 +156,27 @@ def test_what_is_claimed_of_the_noise_columns_instead() -> None:
     error = math.sqrt((right.var() + wrong.var()) / draws)
     assert right.mean() - wrong.mean() == pytest.approx(mu * mu, abs=5 * error + 0.1 * mu * mu)
     assert math.sqrt(right.var()) == pytest.approx(mu, rel=0.1)
+
+
+def test_blocks_of_several_checks_keep_what_their_common_complement_has() -> None:
+    """docs/theory/collection.md#condition: for every draw, and the bound with p2 - (K - 1) d columns below all of them.
+
+    30 draws in which the bound fails with probability 1e-6 each.
+    """
+    generator = np.random.default_rng(40)
+    rows, left, opened, several = 60, 300, 32, 3
+    whole = left + opened
+    bound = np.sqrt(left - (several - 1) * opened) - np.sqrt(rows) - math.sqrt(2 * math.log(1e6))
+    for _ in range(30):
+        noise = generator.standard_normal((rows, whole))
+        checks = [np.linalg.qr(generator.standard_normal((whole, opened)))[0] for _ in range(several)]
+        kept = np.array([z - Q @ (Q.T @ z) for z, Q in zip(noise, checks * (rows // several), strict=True)])
+        every = np.linalg.qr(np.hstack(checks))[0]
+        common = noise - noise @ every @ every.T
+        least = [float(np.linalg.svd(part, compute_uv=False)[-1]) for part in (kept, common)]
+        assert bound < least[1] <= least[0] * (1 + 1e-9)
+
+
+def test_more_checks_promise_less_and_still_something() -> None:
+    found = [noise_columns_mu(256, 6, 1131, 1.0, 0.0, 5.5028, 1e-9, 32 * checks) for checks in (1, 4, 8, 16)]
+    assert found == pytest.approx([0.048, 0.052, 0.060, 0.095], abs=5e-4)

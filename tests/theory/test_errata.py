@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ive
 
 from trimask_core.basics.errors import ParameterError
+from trimask_theory.gaussian import weighted_chi2
 from trimask_theory.masking import masked_noise
 
 
@@ -34,6 +35,16 @@ def test_section_3_2_of_the_masked_noise_paper_squares_wrongly() -> None:
     assert square > 5 * factor * 3 * p**0.25 / epsilon
     # and 1.7 sqrt(ln 1/delta)/epsilon of Corollary 3.3 has the square 2.89 ln(1/delta)/epsilon^2, not 1.7.
     assert pytest.approx(2.89) == 1.7**2
+
+
+def test_lemma_a_3_of_the_masked_noise_paper() -> None:
+    """(43) with noncentrality p, as printed: 1888.9 above 1640.2 at p = 300, n = 301; with sqrt p it holds there."""
+    for p, n, delta in ((300, 301, 1e-150), (20, 100, 1e-6), (5, 10_000, 1e-3)):
+        bound = 2 * (2 * n - p) + 3 * math.log(1 / delta)
+        assert weighted_chi2.isf(delta, [1.0], [2 * (n - p)], [math.sqrt(p)]) <= bound
+    printed = weighted_chi2.isf(1e-150, [1.0], [2], [300.0])
+    assert printed == pytest.approx(1888.9, abs=0.1)
+    assert printed > 2 * (2 * 301 - 300) + 3 * math.log(1e150) == pytest.approx(1640.2, abs=0.1)
 
 
 @pytest.mark.parametrize("q", [1, 2, 5, 40])

@@ -50,7 +50,7 @@ def test_no_two_records_differ_by_more_than_the_noise_is_for(kind: Any, ball: fl
     for size in (1, 2, len(names)):
         for chosen in itertools.combinations(names, size):
             question = MomentsQuestion(kind, chosen, mu=0.7)
-            places = question.places(layout)
+            places = [cell.terms[0][0] for cell in question.cells(layout)]
             scale = np.array([noise.deviation for noise in question.noises(layout, 1)])
             rows = np.array([_totals(z)[places] for z in corners]) / scale
             gaps = np.linalg.norm(rows[:, None] - rows[None], axis=2)
@@ -69,7 +69,7 @@ def test_a_price_in_epsilon_is_the_analytic_one_and_more_honest_providers_lose_n
     layout = MomentsLayout.of(SCHEMA)
     question = MomentsQuestion("sums", ("age",), epsilon=1.0, delta=1e-6)
     for honest in (1, 2):
-        mu = question.guarantee(layout, 3, honest).mu
+        mu = question.guarantee(3, honest).mu
         assert mu is not None
         assert gdp.delta(1.0, mu) == pytest.approx(1e-6, rel=1e-6)
         assert gdp.delta(1.0, mu) <= 1e-6
@@ -95,6 +95,11 @@ def test_only_the_canonical_form_is_read() -> None:
     body = json.loads(good.canonical())
     for change in (
         {"kind": "rows"},
+        {"kind": "table"},
+        {"kind": "histogram", "columns": ["region", "smoker"]},
+        {"kind": "table", "columns": ["smoker", "smoker"]},
+        {"kind": "group_means", "columns": ["age"]},
+        {"sensitivity": 0.1},
         {"columns": []},
         {"columns": ["smoker", "age"]},
         {"columns": ["age", "age"]},

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trimask_theory.papers import ndis_relative
-from trimask_theory.papers.ndis_tables import DATA, LS, PRINTED, RP, SHEFFET, Data, main, measure, sigmas
+import trimask_ndis_relative as ndis_relative
+from trimask_ndis_tables import DATA, LS, PRINTED, RP, SHEFFET, Data, main, measure, sigmas
 
 BY_NAME = {data.name: data for data in DATA}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.genotypes import genotypes
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.mechanisms import pca
-from trimask_theory.papers.pca_example import genotypes
+from trimask_theory.mechanisms.pca.limits import hilbert_prime, hilbert_second
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,10 @@ def test_hilbert_and_derivatives_match_finite_differences() -> None:
     g, h = 3.0, 1e-5
     assert float(pca.hilbert(s, g)) == pytest.approx(np.sum(1 / (g - s.bulk)) / 40, rel=1e-12)
     slope = (pca.hilbert(s, g + h) - pca.hilbert(s, g - h)) / (2 * h)
-    assert float(pca.hilbert_prime(s, g)) == pytest.approx(float(slope), rel=1e-8)
-    bend = (pca.hilbert_prime(s, g + h) - pca.hilbert_prime(s, g - h)) / (2 * h)
-    assert float(pca.hilbert_second(s, g)) == pytest.approx(float(bend), rel=1e-8)
-    assert pca.hilbert_prime(s, g) < 0 < pca.hilbert_second(s, g)
+    assert float(hilbert_prime(s, g)) == pytest.approx(float(slope), rel=1e-8)
+    bend = (hilbert_prime(s, g + h) - hilbert_prime(s, g - h)) / (2 * h)
+    assert float(hilbert_second(s, g)) == pytest.approx(float(bend), rel=1e-8)
+    assert hilbert_prime(s, g) < 0 < hilbert_second(s, g)
 
 
 def test_synthetic_set_has_the_published_shape(ranks: np.ndarray) -> None:
@@ -75,7 +76,7 @@ def test_worst_neighbour_maximises_the_variance_and_attains_sigma_beta(place: fl
     flat = pca.plateau(s)
     beta = flat.beta_low + place * (flat.beta_high - flat.beta_low)
     t = np.linspace(0, 1, 100001)
-    slope = float(pca.hilbert_prime(s, s.leading[-1]))
+    slope = float(hilbert_prime(s, s.leading[-1]))
     variance = (-(t**2) * slope / 2 + t * (1 - t) * (beta - flat.beta_low) / s.gap) / s.theta**2
     assert variance.max() == pytest.approx(pca.sigma_beta(s, beta) ** 2, rel=1e-8)
     x = pca.worst_neighbour(s, beta)

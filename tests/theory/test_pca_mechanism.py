@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bench.genotypes import genotypes
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.mechanisms import pca
-from trimask_theory.papers.pca_example import genotypes
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from bench.genotypes import genotypes
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.gaussian import gdp
 from trimask_theory.mechanisms import pca
-from trimask_theory.papers.pca_example import genotypes
 
 # Levels at which trade-off curves are compared.
 LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])

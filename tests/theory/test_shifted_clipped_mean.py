@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from trimask_shifted_mean import Shape, compare, quantile_search, rotation, shifted_sum
 from trimask_theory.gaussian import gdp
-from trimask_theory.papers.shifted_clipped_mean import Shape, compare, quantile_search, rotation, shifted_sum
 
 Array = NDArray[np.float64]
 MU = gdp.mu(1.0, 1e-6)

@@ -12,9 +12,8 @@ import pytest
 from bench.theory_certified import Setting, settings_of
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.masking import masked_noise
-from trimask_theory.masking.bessel_balls import LogBessel
 from trimask_theory.masking.enclosure import enclose_parallel
-from trimask_theory.masking.oblique_enclosure import ObliquePair, enclose_oblique
+from trimask_theory.masking.oblique_enclosure import LogBessel, ObliquePair, enclose_oblique
 from trimask_theory.masking.unit_enclosure import UnitSetting, _Curve
 from trimask_theory.masking.wishart_pair import Pair, log_delta
 

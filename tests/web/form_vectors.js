@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { AnswerError } from "../../client/web/form/errors.js";
+import { AnswerError } from "../../client/web/device/errors.js";
 import { Form } from "../../client/web/form/form.js";
 
 const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
@@ -26,7 +26,9 @@ for (const { seed, form: data, people } of cases) {
     const pages = form.pagesFor(responses, language);
     const checked = (question) => {
       const found = tried(() => question.check(responses[question.name], chosen));
-      return "problem" in found ? found : { ...found, shown: question.shown(found.value, chosen) };
+      const { control, several, whole } = question.rules;
+      const seen = { ...found, control: [control, several, whole], offered: question.offered(chosen) };
+      return "problem" in found ? seen : { ...seen, shown: question.shown(found.value, chosen) };
     };
     const mine = {
       language, chosen, responses,

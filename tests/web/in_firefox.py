@@ -27,15 +27,16 @@ from trimask_web import serve_repository
 
 # Answers whatever is asked on the view shown: the first of a choice, a value by the kind of field, and goes on.
 ANSWER = """() => {
-  const values = { date: "1984-05-17", time: "23:30", range: "6" };
+  const values = { time: "23:30", range: "6" };
+  const parts = { day: "17", month: "5", year: "1984" };
   const seen = new Set();
-  for (const field of document.querySelectorAll("main input")) {
+  for (const field of document.querySelectorAll("main input, main select")) {
     if (["radio", "checkbox"].includes(field.type)) {
       if (!seen.has(field.name)) field.click();
       seen.add(field.name);
       continue;
     }
-    field.value = values[field.type] ?? (field.id === "q-night_shifts" ? "4" : "217.5");
+    field.value = parts[field.dataset.part] ?? values[field.type] ?? (field.id === "q-night_shifts" ? "4" : "217.5");
     for (const name of ["input", "change"]) field.dispatchEvent(new Event(name, { bubbles: true }));
   }
 }"""

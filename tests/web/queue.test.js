@@ -273,6 +273,34 @@ test("the first provider decides whose an invitation is: while it is down, no ot
   assert.deepEqual([entry.state, entry.receivedBy, providers.calls], ["waiting", [], ["R1 Submit"]]);
 });
 
+test("one that does not answer delays no other: after the first all are asked at once", async () => {
+  const { queue, providers, id } = await world();
+  const { submissionId } = await queue.seal(id, answers);
+  const take = providers.Submit.bind(providers);
+  /** @type {(value?: unknown) => void} */
+  let others = () => undefined;
+  const waits = new Promise((done) => { others = done; });
+  providers.Submit = async (role, body) => {
+    if (role === "R1") assert.deepEqual(providers.calls, ["R1 Submit"]);
+    if (role === "R2") await waits; // until R3 and R4 have signed, and their receipts are kept
+    return take(role, body);
+  };
+  const sent = queue.send();
+  while ((await queue.entry(submissionId)).receivedBy.length < 3) await new Promise((done) => setTimeout(done, 1));
+  assert.deepEqual((await queue.entry(submissionId)).receivedBy, ["R1", "R3", "R4"]);
+  others();
+  assert.deepEqual((await sent)[0].receivedBy, ["R1", "R2", "R3", "R4"]);
+});
+
+test("of several refusals the final one decides what is told", async () => {
+  const { queue, providers, id } = await world();
+  await queue.seal(id, answers);
+  for (const [role, why] of [["R2", "overloaded"], ["R3", "study_closed"], ["R4", "down"]]) providers.refusals.set(role, why);
+  const [entry] = await queue.send();
+  assert.deepEqual([entry.state, entry.told, entry.receivedBy], ["refused", "closed", ["R1"]]);
+  assert.deepEqual(entry.causes.map(([role]) => role), ["R2", "R3", "R4"]);
+});
+
 test("killed while a provider answers: what may be out is withdrawn there", async () => {
   const { queue, store, providers, start, id } = await world();
   const { submissionId } = await queue.seal(id, answers);

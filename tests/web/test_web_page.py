@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -75,6 +76,7 @@ def test_the_whole_way(
     page.add_init_script("StorageManager.prototype.persist = () => new Promise(() => {})")
     page.goto(web_lab.link(open_study))
     person.see("How do you sleep?")
+    person.more()
     for said in (
         "Institute for Sleep Research",
         "City Hospital",
@@ -128,17 +130,29 @@ def test_the_whole_way(
     # On disk at every provider, and the file is a receipt for it.
     with page.expect_download() as saved:
         person.press("Save")
+    assert re.fullmatch(r"Receipt How do you sleep \d{4}-\d{2}-\d{2}\.json", saved.value.suggested_filename)
     saved.value.save_as(tmp_path / "receipt.json")
     receipt = Receipt.from_json((tmp_path / "receipt.json").read_text())
     receipt.verify(open_study.study)
     assert all(ids - before == {receipt.submission_id} for ids in held(web_lab, open_study))
-    # The code, read by another program, opens the receipt in another browser, which withdraws with it.
-    page.locator("svg.code").screenshot(path=tmp_path / "code.png", scale="css")
-    read = subprocess.run(
-        ["zbarimg", "-q", "--raw", tmp_path / "code.png"], capture_output=True, text=True, check=True
+    # The code, read by another program from screen and paper, opens the receipt in another browser, which withdraws with it.
+    page.locator("details svg.code").screenshot(path=tmp_path / "code.png", scale="css")
+    page.emulate_media(media="print")
+    for said in ("How do you sleep?", "Sent on", "To withdraw", receipt.submission_id.hex()):
+        expect(page.locator(".paper")).to_contain_text(said)
+    for hidden in ("header", "h1", "main button >> nth=0"):
+        expect(page.locator(hidden)).to_be_hidden()
+    page.screenshot(path=tmp_path / "paper.png")
+    page.emulate_media(media="screen")
+    on_screen, on_paper = (
+        subprocess.run(
+            ["zbarimg", "-q", "--raw", tmp_path / name], capture_output=True, text=True, check=True
+        ).stdout
+        for name in ("code.png", "paper.png")
     )
+    assert on_screen == on_paper
     other = visitor()
-    other.page.goto(read.stdout.strip())
+    other.page.goto(on_paper.strip())
     other.see("Sent. Thank you!")
     other.press("Withdraw my answers")
     look(other.page)
@@ -151,6 +165,13 @@ def test_the_whole_way(
     assert kept.count("Uint8Array") > 1
     assert "Ada" not in kept
     assert "herbal" not in kept.lower()
+    # Somebody else may answer here: the receipt goes first, and the person is told so.
+    person.press("Someone else answers here")
+    expect(page.locator("main")).to_contain_text("Without a saved or printed receipt nobody can withdraw it.")
+    look(page)
+    person.press("Delete")
+    person.see("How do you sleep?")
+    expect(page.get_by_role("button", name="Take part", exact=True)).to_be_visible()
 
 
 ALL_RECORDS = """() => new Promise((done) => { const open = indexedDB.open('trimask'); open.onsuccess = () => {

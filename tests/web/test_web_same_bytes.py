@@ -13,19 +13,22 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from moments_cases import EFFECTS, SMALL, SMALL_ANSWERS
 from trimask_client import Client, Queue
 from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.study.pilot import PilotCorrection
 from trimask_core.submit import submission as submissions
 from trimask_mobile.model.device import Device
 from trimask_web import run_node
 from web_cases import Recorded, made_study
 
 EFFECTS_ANSWERS = {"hours": 0.5, "age": 33, "smoker": True, "region": "west", "sex": "m"}
+_ENTRIES = len(SMALL.columns) * (len(SMALL.columns) + 1) // 2
+PILOT = PilotCorrection(20, (0.0, 1.25e-7, *(-0.5,) * (_ENTRIES - 2)), ((0.25,) * _ENTRIES,), 1e-9)
 CASES: dict[str, tuple[dict[str, Any], dict[str, object]]] = {
     "rows with tags": (
         {"schema": EFFECTS, "right": 4, "block_rows": 60, "sigma": 2.0},
         EFFECTS_ANSWERS,
     ),
     "moments with a ball": (
-        {"schema": SMALL, "suite": "moments", "right": 3, "sigma": 30.0, "row_norm": 2.25},
+        {"schema": SMALL, "suite": "moments", "right": 3, "sigma": 30.0, "row_norm": 2.25, "pilot": PILOT},
         dict(SMALL_ANSWERS),
     ),
 }

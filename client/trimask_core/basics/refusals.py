@@ -137,13 +137,10 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "internal_error", Status.INTERNAL, _LATER, "The node failed; its log says why.", "busy"
     NOT_SERVED = "not_served", Status.UNIMPLEMENTED, _LATER, "This port of this node does not serve the call.", "misplaced"
     # Who may call
-    NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "The caller or the node does not have the right role.", "misplaced"
+    NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "Caller, token or node does not have the right role.", "misplaced"
     WRONG_ORIGIN = "wrong_origin", _DENIED, _NEVER, "A page called that the study does not name in [web]."
-    NOT_THE_OWNER = "not_the_owner", _DENIED, _LATER, "Only the study's owner may call this."
-    NO_TOKEN = "no_token", _NO_LOGIN, _LATER, "A token of the study's owner is needed."
-    BAD_TOKEN = "bad_token", _NO_LOGIN, _LATER, "The token was not made here, or is revoked."
-    TOKEN_EXPIRED = "token_expired", _NO_LOGIN, _NEVER, "The token has expired."
-    WRONG_SCOPE = "wrong_scope", _DENIED, _LATER, "The token does not allow this."
+    BAD_TOKEN = (
+        "bad_token", _NO_LOGIN, _LATER, "A token of the study's owner is needed, neither revoked nor expired.")
     UNKNOWN_TOKEN = "unknown_token", _NOT_FOUND, _NEVER, "The study has no such token."
     BAD_SIGNATURE = "bad_signature", _DENIED, _LATER, "A signature, a hash or an invariant does not hold.", "untrusted"
     # Studies: proposing, approving, admitting
@@ -153,27 +150,18 @@ class Reason(StrEnum):
     STUDY_TOO_LARGE = (
         "study_too_large", _NOT_NOW, _LATER, "Submissions of the study are larger than the node's max_submission_bytes.")
     TOO_MANY_PROPOSALS = "too_many_proposals", _EXHAUSTED, _LATER, "Too many studies wait for the node's operator."
-    STUDY_REGISTERED = "study_registered", _NOT_NOW, _NEVER, "The collector ends a study by closing it."
-    STUDY_OPEN = "study_open", _NOT_NOW, _NEVER, "Anybody may submit to the study; it has no invitations."
     # Blocks and attempts, between nodes
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
     ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the block was not checked, or not accepted."
     DRAW_UNFINISHED = "draw_unfinished", _NOT_NOW, _LATER, "The last draw is not over, or a block of it is not bound."
-    DRAW_DIFFERS = "draw_differs", _NOT_NOW, _NEVER, "The node knows this draw with other lists or verdicts."
     DRAW_OVER = "draw_over", _NOT_NOW, _NEVER, "The draw is over, or was abandoned by the study's owner."
     NO_ORDER = "no_order", _DENIED, _LATER, "The study's owner has not ordered this, or not yet."
-    CHECK_DIFFERS = "check_differs", _NOT_NOW, _NEVER, "The node knows this check of rows with other commitments."
-    ROW_ALREADY_USED = "row_already_used", _NOT_NOW, _NEVER, "A row of the plan is in another block, or erased."
     BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
-    BLOCK_STARTED = "block_started", _NOT_NOW, _NEVER, "The provider has begun to mask the block."
-    BLOCK_CANCELLED = "block_cancelled", _NOT_NOW, _NEVER, "The block was cancelled."
+    BLOCK_STATE = "block_state", _NOT_NOW, _NEVER, "The block, an attempt or a row of it has gone on: this is too late."
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
-    BLOCK_POOLED = "block_pooled", _NOT_NOW, _NEVER, "The block is pooled: its owner can no longer give it up."
     NOTHING_WRONG = "nothing_wrong", _NOT_NOW, _LATER, "The block or release is healthy; its owner may insist."
-    UNKNOWN_ATTEMPT = "unknown_attempt", _NOT_NOW, _LATER, "The node has not been told of the attempt."
-    STALE_ATTEMPT = "stale_attempt", _NOT_NOW, _NEVER, "The attempt is over, or another has replaced it."
-    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others in the attempt, have another plan of the block."
+    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others, have another plan, check or draw."
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
     WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong size, or holds NaN or infinity."
@@ -182,14 +170,12 @@ class Reason(StrEnum):
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     IMPLAUSIBLE_ANSWERS = (
         "implausible_answers", _ABORTED, _NEVER, "The answers of a block weigh more than answers in range can.")
-    CONTENT_FIXED = "content_fixed", _NOT_NOW, _NEVER, "The node has delivered another attempt; a block has one content."
     CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the attempt it is asked to deliver."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
     # Batches and totals of the moments suite
     BATCH_DISAGREED = "batch_disagreed", _ABORTED, _NEVER, "Right providers signed different results; the batch is erased."
     BATCH_LOST = "batch_lost", _NOT_NOW, _NEVER, "The provider has no total for the batch."
     BATCH_RELEASED = "batch_released", _NOT_NOW, _NEVER, "The reports were delivered before, in another release."
-    NOTHING_TO_RELEASE = "nothing_to_release", _NOT_NOW, _NEVER, "No report of these batches was accepted."
     LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's ledger of deliveries, kept with its keys, is lost or old."
     STORE_RESTORED = "store_restored", _NOT_NOW, _LATER, "The provider's store is older than a release it delivered."
     # Datasets and private answers
@@ -198,8 +184,7 @@ class Reason(StrEnum):
     BUDGET_SPENT = "budget_spent", _NOT_NOW, _NEVER, "The budget cannot pay for this; it is never refilled."
     NOT_ANSWERABLE = "not_answerable", _NOT_NOW, _LATER, "Rows are still being collected."
     TOO_FEW_ROWS = "too_few_rows", _NOT_NOW, _NEVER, "Too few rows came; they are erased."
-    BAD_QUESTION = "bad_question", _INVALID, _NEVER, "The study cannot answer this; it cost nothing."
-    REQUEST_CONFLICT = "request_conflict", _EXISTS, _NEVER, "The request id was used for another question."
+    BAD_QUESTION = "bad_question", _INVALID, _NEVER, "The study cannot answer this under this id; it cost nothing."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."
     RELEASE_FAILED = "release_failed", Status.INTERNAL, _NEVER, "The answer failed after it was paid; the price is spent."
     # fmt: on
@@ -219,6 +204,10 @@ class Alarm(StrEnum):
     BAD_PRODUCTS = "bad_products", "A report's products are not those of its answers; it was left out."
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
+    SENT_FOR_OTHERS = (
+        "sent_for_others",
+        "A submission came among many, from who has many people's answers; it was taken in.",
+    )
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."
@@ -277,27 +266,25 @@ def attempt_counter(reason: AnyReason) -> str:
 
 _PAGE = """# Why a request is refused
 
-Written by `python -m trimask_core.basics.refusals` from the catalogue that nodes, devices and the researcher's library
-share; a test holds this page to it. The reason is in the trailing metadata of the answer under `{reason_key}`,
-beside the gRPC status; `{retry_key}` there says how long to wait, where the node knows. Every refusal is counted by
-reason (`trimask study status`, `trimask_refusals_total`).
+For whoever meets a reason: what it means, and whether to ask again. Written by `python -m trimask_core.basics.refusals` from
+the catalogue that nodes, devices and the researcher's library share. The reason is in the trailing metadata of the answer
+under `{reason_key}`, beside the gRPC status; `{retry_key}` there says how long to wait, where the node knows. A device may
+meet those with a *. Of a reason that is not listed, from a later version, the status decides: never after {never}; soon
+after {soon}; later after all others.
 
-Again: `never`, waiting does not help; `later`, something has to change first (a device tries again by itself, less and
-less often); `soon`, a node that asks another repeats the call until its deadline. A reason that is not listed, from a
-node of a later version, is kept as text, and its status decides: never after {never}; soon after {soon}; later after all
-others.
-
-| reason | status | again | meaning | a device may meet it |
-|---|---|---|---|---|
 {reasons}
+## Counted beside refusals
 
-A node gives up an attempt of a block for one of these reasons, too; the collector then counts it as `attempt_` and the
-reason. Beside refusals, nodes count:
-
-| counted as | meaning |
-|---|---|
-{alarms}
+Refusals are counted by reason (`trimask study status`, `trimask_refusals_total`); so are attempts at a block that a node
+gives up for one, as `attempt_` and the reason, and what nodes notice themselves ([what to do about
+each](operations.md#alerts-and-refusals)): {alarms}.
 """
+
+_AGAIN = {
+    Retry.NEVER: "Waiting does not help.",
+    Retry.LATER: "Something has to change first; a device tries again by itself, less and less often.",
+    Retry.SOON: "A node that asks another repeats the call until its deadline.",
+}
 
 
 def render_page() -> str:
@@ -307,12 +294,18 @@ def render_page() -> str:
         retry_key=RETRY_KEY,
         never=", ".join(code.name for code in Status if code.retry is Retry.NEVER),
         soon=", ".join(code.name for code in Status if code.retry is Retry.SOON),
-        reasons="\n".join(
-            f"| `{item}` | {item.status.name} | {item.retry} | {item.meaning} | {'✓' if item.told else ''} |"
-            for item in sorted(Reason)
-        ),
-        alarms="\n".join(f"| `{item}` | {item.meaning} |" for item in sorted(Alarm)),
+        reasons="\n".join(_reasons(retry, about) for retry, about in _AGAIN.items()),
+        alarms=", ".join(f"`{item}`" for item in sorted(Alarm)),
     )
+
+
+def _reasons(retry: Retry, about: str) -> str:
+    lines = [f"## Again: {retry}", "", about, ""]
+    for item in sorted(Reason):
+        if item.retry is retry:
+            name = f"`{item}`\\*" if item.told else f"`{item}`"
+            lines.append(f"- {name}: {item.meaning}")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,13 +1,20 @@
-"""What a study promises and who could see what, as data that an app and a page show alike. Words: `sentences`.
+"""What a study promises and who could see what, as keys and values that app, page, terminal and console show alike.
 
-Strength is stated as an attacker's best guess. Under (epsilon, delta)-differential privacy, one who knows all but which
-of two answers a person gave, and holds both for equally likely, guesses right with probability at most
-(e^epsilon + delta) / (1 + e^epsilon) (the tradeoff of Kairouz, Oh and Viswanath 2015, Theorem 2.1, where both errors are
-alike; docs/app.md#scale). A coin is right half of the time. Three steps:
+Words: `catalogue`. Strength has one scale everywhere. It is an attacker's best guess between two whole sets of answers that
+are equally likely, all else known: (1 + delta(0)) / 2, where delta(0) is the largest total variation between the two. It is
+taken from the best statement that holds for the study (docs/app.md#scale), which a device works out from its noise:
 
-    strong   right in at most 3 of 4 cases     (epsilon up to ln 3 = 1.10)
-    medium   right in at most 9 of 10 cases    (epsilon up to ln 9 = 2.20)
-    weak     anything above, and what is not about a person's whole answers, or has too large a delta
+- Moments suite, mu-Gaussian differential privacy: Phi(mu / 2) (Dong, Roth and Su 2022).
+- Rows suite: delta(0) itself, at the pair of rows that is the worst for every epsilon
+  (docs/theory/sharp-calibration.md#angle-theorem).
+- (epsilon, delta) alone: (e^epsilon + delta) / (1 + e^epsilon) (Kairouz, Oh and Viswanath 2015, Theorem 2.1); with a
+  purse of mu beside it p Phi(mu/2 + epsilon/mu) + (1 - p) Phi(mu/2 - epsilon/mu), p = e^epsilon / (1 + e^epsilon).
+
+A coin is right half of the time. Three steps:
+
+    strong   right in at most 6 of 10 cases    (mu up to 0.507)
+    medium   right in at most 3 of 4 cases     (mu up to 1.349)
+    weak     anything above, and what is not about a person's whole answers, or rests on too large a delta
 
 and `none` where there is no such promise. One that holds only in the limit is medium at best.
 """
@@ -15,44 +22,29 @@ and `none` where there is no such promise. One that holds only in the limit is m
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from trimask_core.collusion import collusion_of
 from trimask_core.rows.collusion import CollusionReport
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
-from trimask_core.study.guarantee import Guarantee
-from trimask_core.submit.personal_budget import epsilon_of
+from trimask_core.study.guarantee import STEPS, Guarantee, Step, best_guess, guess_of_100, phi, step_of
+from trimask_core.study.verify_guarantee import gaussian_delta, masked_delta, moments_noise
+from trimask_core.suites import collusion_of
 
-Step = Literal["none", "weak", "medium", "strong"]
-STEPS: tuple[Step, ...] = ("none", "weak", "medium", "strong")
 Viewer = Literal["public", "collector", "everybody"]
-# Who sees: everybody, the collector, one party alone, one or several whose program was changed, a named group.
+# Who sees: everybody, the collector, one party alone, one or several whose program was changed, a named group; and, of who
+# took part: institutions that get a part, whoever invited, and both together.
 Who = Literal[
     "everybody", "collector", "one", "fewer", "one_changed", "collector_changed", "collector_and_changed", "more_changed",
-    "group",
+    "group", "receivers", "inviter", "inviter_and_one",
 ]  # fmt: skip
 What = Literal[
     "sums_noise", "sums_exact", "totals_noise", "totals_exact", "blocks", "nothing", "as_collector",
-    "as_published", "answers", "estimates", "blurred", "chosen", "subtracted", "unknown",
+    "as_published", "answers", "own_noise", "estimates", "blurred", "chosen", "subtracted", "unknown",
+    "took_part", "answered", "who_answered",
 ]  # fmt: skip
-_STRONG, _MEDIUM = 3 / 4, 9 / 10
-
-
-def best_guess(epsilon: float, delta: float = 0.0) -> float:
-    """The largest probability of telling two equally likely answers apart."""
-    if epsilon > 700:
-        return 1.0
-    return min(1.0, (math.exp(epsilon) + delta) / (1 + math.exp(epsilon)))
-
-
-def step_of(epsilon: float, delta: float, people: int) -> Step:
-    """The step of a promise about a whole record; a delta above one in the people is weak whatever epsilon is."""
-    guess = best_guess(epsilon, delta)
-    if delta > 1 / people or guess > _MEDIUM + 1e-9:
-        return "weak"
-    return "medium" if guess > _STRONG + 1e-9 else "strong"
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,6 @@ class Promise:
     step: Step
     guess: int | None
     people: int
-    epsilon: float | None = None
-    delta: float | None = None
     if_half: Step | None = None
     if_none: Step | None = None
     providers: int = 0
@@ -79,7 +69,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Seen:
-    """One line of who could see what. `parties` are roles, for a group; `number` counts people, parties or groups."""
+    """One line of who could see what. `parties` are roles, for a group; `number` counts people, parties, guesses of 100."""
 
     who: Who
     what: What
@@ -89,12 +79,25 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A sentence: its key in the catalogue, and values."""
+
+    key: str
+    values: dict[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Truth:
-    """The promises, the weaker first; and who could see what, those who see most first."""
+    """The promises, the weaker first; who could see what, those who see most first.
+
+    And what the first screen says: `first`, and in a line `strength`.
+    """
 
     promises: tuple[Promise, ...]
     seen: tuple[Seen, ...]
     larger_groups: int
+    first: tuple[Said, ...]
+    strength: tuple[Said, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -104,8 +107,19 @@ class Truth:
 def whole_truth(study: Study) -> Truth:
     """The promises of a study of either suite, from the signed study and its collusion report."""
     seen, larger = _groups(study)
-    promises = sorted(_promises(study), key=lambda item: (STEPS.index(item.step), -(item.guess or 101)))
-    return Truth(tuple(promises), (*seen, *_others(study)), larger)
+    promises = strengths(study)
+    sight = (*seen, *_others(study), *_membership(study))
+    return Truth(promises, sight, larger, _first(study), _strength_line(promises[0]))
+
+
+def has_noise(study: Study) -> bool:
+    """Whether what leaves has noise in it."""
+    return bool(study.protection.sigma) or study.protection.budget is not None
+
+
+def strengths(study: Study) -> tuple[Promise, ...]:
+    """How well a person is hidden and from whom, the weaker first."""
+    return tuple(sorted(_promises(study), key=lambda item: (STEPS.index(item.step), -(item.guess or 101))))
 
 
 def _promises(study: Study) -> list[Promise]:
@@ -113,27 +127,16 @@ def _promises(study: Study) -> list[Promise]:
     protection, people = study.protection, study.release_rows
     viewer: Viewer = "public" if rows else "everybody"
     needed = (0, 0) if rows else (study.moments.honest_providers, len(study.right))
-    if protection.budget is not None:
+    if protection.budget is not None:  # both purses may be spent
         budget = protection.budget
-        epsilon, delta = budget.epsilon or 0.0, budget.delta or 0.0
-        if (
-            budget.mu is not None
-        ):  # both purses may be spent; what mu is worth is taken at the delta that is left
-            left = 1 / people - delta
-            epsilon += epsilon_of(budget.mu, left) if left > 0 else math.inf
-            delta = max(delta, 1 / people)
-        step = step_of(epsilon, delta, people)
+        delta = budget.delta or 0.0
+        guess = best_guess(budget.epsilon or 0.0, delta, budget.mu or 0.0)
+        step: Step = step_of(guess)
+        why: tuple[str, ...] = ()
+        if delta > 1 / people:
+            step, why = "weak", ("delta",)
         return [
-            Promise(
-                viewer,
-                step,
-                guess_of_100(epsilon, delta),
-                people,
-                epsilon,
-                delta,
-                providers=needed[0],
-                of=needed[1],
-            )
+            Promise(viewer, step, guess_of_100(guess), people, providers=needed[0], of=needed[1], why=why)
         ]
     if not protection.sigma or protection.public is None:
         nothing = Promise(viewer, "none", None, people)
@@ -150,12 +153,14 @@ def _promises(study: Study) -> list[Promise]:
 def _stated(
     study: Study, towards: Viewer, promise: Guarantee, people: int, needed: tuple[int, int]
 ) -> Promise:
-    delta = promise.delta if promise.delta is not None else 1 / people
-    epsilon = promise.epsilon if promise.epsilon is not None else epsilon_of(promise.mu or 0.0, delta)
-    step, why = step_of(epsilon, delta, people), []
-    if delta > 1 / people:
-        why.append("delta")
-    if promise.neighbours.relation == "unit":
+    record = promise.neighbours.relation != "unit"
+    pair = 1.0 if promise.epsilon is None else _on_a_grid(promise, promise.epsilon, promise.delta or 0.0)
+    curve = _curve(study, promise, people)
+    guess = min(pair, curve)
+    step, why = step_of(guess), []
+    if pair < curve and (promise.delta or 0.0) > 1 / people:
+        step, why = "weak", ["delta"]
+    if not record:
         step, why = "weak", [*why, "record"]
     if promise.basis == "asymptotic" and step == "strong":
         step, why = "medium", [*why, "limit"]
@@ -163,14 +168,14 @@ def _stated(
     for name, honest in (("if_half", people // 2), ("if_none", 1)):
         left = study.protection.epsilon_at(honest) if study.protection.by_honest_rows else None
         if left is not None:
-            halves[name] = min(step, step_of(left, delta, people), key=STEPS.index)
+            stated = _on_a_grid(promise, left, promise.delta or 0.0)
+            others = step_of(min(stated, _curve(study, promise, honest)))
+            halves[name] = min(step, others, key=STEPS.index)
     return Promise(
         towards,
         step,
-        guess_of_100(epsilon, delta),
+        guess_of_100(guess),
         people,
-        epsilon,
-        delta,
         halves.get("if_half"),
         halves.get("if_none"),
         needed[0],
@@ -179,9 +184,37 @@ def _stated(
     )
 
 
-def guess_of_100(epsilon: float, delta: float) -> int:
-    """`best_guess` in hundredths, rounded up."""
-    return min(100, math.ceil(100 * best_guess(epsilon, delta) - 1e-9))
+def _on_a_grid(promise: Guarantee, epsilon: float, delta: float) -> float:
+    """The guess that a pair allows. Noise on a grid adds to epsilon, and that part of itself to delta."""
+    added = promise.discrete_epsilon or 0.0
+    return best_guess(epsilon + added, min(1.0, delta * (1 + added)))
+
+
+def _curve(study: Study, promise: Guarantee, rows: int) -> float:
+    """By delta(0) of the study's own noise, which a device works out itself; 1 where it does not."""
+    if promise.neighbours.relation == "unit":
+        return 1.0
+    if not isinstance(study.suite, RowsSettings):
+        s = moments_noise(study)
+        return _on_a_grid(promise, 0.0, gaussian_delta(0.0, s) if math.isfinite(s) else 0.0)
+    if study.attributes < 2:
+        return 1.0
+    sigma, norm = study.protection.sigma, study.protection.row_norm
+    variation = gaussian_delta(0.0, sigma / (math.sqrt(2) * norm))  # nobody else is honest
+    if rows > study.attributes:
+        variation = min(variation, masked_delta(0.0, sigma, rows, study.attributes, norm))
+    return _on_a_grid(promise, 0.0, variation)
+
+
+def reached(study: Study) -> tuple[What, int]:
+    """What a group that reaches answers has, and guesses of 100 that are then right.
+
+    In the rows suite it is a row with its device's noise in it, as all right providers together have it.
+    """
+    towards = study.protection.right_providers
+    if towards is None or towards.mu is None:
+        return "answers", 0
+    return "own_noise", guess_of_100(phi(towards.mu / 2))
 
 
 def _groups(study: Study) -> tuple[list[Seen], int]:
@@ -189,12 +222,14 @@ def _groups(study: Study) -> tuple[list[Seen], int]:
     report = collusion_of(study)
     smallest = min(len(coalition.parties) for coalition in report.coalitions)
     shown = [coalition for coalition in report.coalitions if len(coalition.parties) == smallest]
+    exact, number = reached(study)
     found = [
         Seen(
             "group",
-            "answers" if coalition.exact else "estimates",
+            exact if coalition.exact else "estimates",
             tuple(coalition.parties),
-            needs_device=coalition.needs_device,
+            number if coalition.exact else 0,
+            coalition.needs_device,
         )
         for coalition in shown
     ]
@@ -208,12 +243,13 @@ def _groups(study: Study) -> tuple[list[Seen], int]:
 
 def _others(study: Study) -> list[Seen]:
     """Changed programs, the collector, everybody, and one institution alone."""
-    people, noise = study.release_rows, bool(study.protection.sigma) or study.protection.budget is not None
+    people, noise = study.release_rows, has_noise(study)
     if isinstance(study.suite, RowsSettings):
+        exact, number = reached(study)
         changed = (
             [Seen("more_changed", "unknown"), Seen("one_changed", "as_collector")]
             if study.rows.tag_holders
-            else [Seen("collector_and_changed", "answers"), Seen("one_changed", "chosen")]
+            else [Seen("collector_and_changed", exact, number=number), Seen("one_changed", "chosen")]
         )
         collector = Seen("collector", "blocks", number=study.rows.block_rows)
         alone = Seen("one", "nothing")
@@ -222,3 +258,49 @@ def _others(study: Study) -> list[Seen]:
     fewer = Seen("fewer", "as_published", number=len(study.right) - 1)
     bringing = [] if noise else [Seen("collector_changed", "subtracted")]
     return [*bringing, Seen("everybody", "totals_noise" if noise else "totals_exact"), fewer]
+
+
+def _membership(study: Study) -> list[Seen]:
+    """Who can tell that somebody took part."""
+    invited = [Seen("inviter_and_one", "who_answered")] if study.admission == "invited" else []
+    reminded = [Seen("inviter", "answered")] if study.reminders else invited
+    return [Seen("receivers", "took_part"), *reminded]
+
+
+def _institutions(study: Study, roles: Iterable[str]) -> int:
+    """How many run these parties; parties of one name are one institution."""
+    return len({study.party(role).organisation.strip().lower() or role for role in roles})
+
+
+def _first(study: Study) -> tuple[Said, ...]:
+    """The first screen: each sentence holds as it stands, whatever one institution does, or says what that one could do.
+
+    docs/app.md#first-screen has the line of the threat model for each.
+    """
+    noise = "noise" if has_noise(study) else "exact"
+    parts = _institutions(study, [f"R{k}" for k in range(1, len(study.right) + 1)])
+    size = min(_institutions(study, coalition.parties) for coalition in collusion_of(study).coalitions)
+    told = Said("first.told.reminders" if study.reminders else "first.told")
+    if isinstance(study.suite, RowsSettings):
+        read = "first.read.tagged" if study.rows.tag_holders else "first.read.untagged"
+        way = [
+            Said("first.way", {"parts": parts, "count": _institutions(study, study.parties)}),
+            Said(f"first.sums.{noise}", {"people": study.release_rows}),
+            Said(read, {"size": size}),
+        ]
+    else:
+        given = "budget" if study.protection.budget is not None else noise
+        way = [Said("first.shares", {"parts": parts}), Said(f"first.totals.{given}")]
+    return (*way, told, Said("first.back"))
+
+
+def _strength_line(weakest: Promise) -> tuple[Said, ...]:
+    step = f"step.{weakest.step}"
+    if weakest.guess is None:
+        return (Said("first.strength.none", {"step": step}),)
+    key = "first.strength.sure" if weakest.guess >= 100 else "first.strength"
+    said = Said(key, {"step": step, "guess": weakest.guess})
+    if not weakest.providers:
+        return (said,)
+    number = "one" if weakest.providers == 1 else "many"
+    return (said, Said(f"first.providers.{number}", {"number": weakest.providers}))

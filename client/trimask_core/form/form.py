@@ -11,14 +11,97 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from trimask_core.basics.errors import AnswerError, StudyError
-from trimask_core.form.parse_input import CREATION, is_date, is_time, show_date, show_number
-from trimask_core.form.question import Choice, Kind, Question, Value
+from trimask_core.form.kinds import KINDS, PLAIN, Control, Kind, Row, Value
+from trimask_core.form.parse_input import CREATION, Unread
+from trimask_core.form.question import SETTINGS, Choice, QuestionSettings
 from trimask_core.form.texts import Texts, check_language, words
 from trimask_core.study.schema import Schema
+
+# What a question's own message is said for.
+_LIMITS = ("between", "step", "dates", "outside", "times", "outside_time")
+
+
+@dataclass(frozen=True)
+class Question(QuestionSettings):
+    """One question, whose settings fit its kind, and what becomes of an answer to it."""
+
+    def __post_init__(self) -> None:
+        where = f"form.questions.{self.name}"
+        if self.kind not in KINDS:
+            raise StudyError(f"{where}.kind must be one of {', '.join(KINDS)}")
+        for name in SETTINGS:
+            if getattr(self, name) not in (None, "", ()) and name not in self.rules.settings:
+                rows = name == "missing_indicator" and "rows" in self.rules.settings
+                hint = "give it to each row" if rows else "take it out"
+                raise StudyError(f"{where}: a {self.kind} question has no {name}; {hint}")
+        if self.minimum is not None and self.maximum is not None and not self.minimum < self.maximum:
+            raise StudyError(f"{where}: minimum must be below maximum")
+        self.rules.check_settings(self, where)
+        if "missing" in self.rules.settings:
+            self._check_missing(where)
+
+    def _check_missing(self, where: str) -> None:
+        if self.required and self.relevant is None:
+            indicators = self.missing_indicator or any(row.missing_indicator for row in self.rows)
+            if self.missing is not None or indicators:
+                raise StudyError(f"{where} is always answered: take missing and missing_indicator out")
+            return
+        if self.missing is None:
+            why = "has skip logic" if self.relevant is not None else "is optional"
+            raise StudyError(
+                f"{where} {why}: give missing, the value that stands in the row when there is no answer"
+            )
+        if not self.rules.may_stand(self, self.missing):
+            raise StudyError(f"{where}.missing must be {self.rules.stands_for_missing}")
+
+    @property
+    def rules(self) -> Kind:
+        """What its kind says."""
+        return KINDS[self.kind]
+
+    @property
+    def parts(self) -> tuple[Question, ...]:
+        """The questions that take an answer: itself, a grid's rows, or for a heading none."""
+        return self.rules.parts(self)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes it fills, the indicator of a missing answer not among them."""
+        return self.rules.attributes(self)
+
+    def check(self, answer: object, language: str) -> Value | None:
+        """The answer as a value, or `AnswerError` in this language; None for no answer to an optional question."""
+        if answer is None or answer in ((), []) or (isinstance(answer, str) and not answer.strip()):
+            if self.required:
+                raise AnswerError(self.name, words(language, "needed"))
+            return None
+        try:
+            return self.rules.read(self, answer, language)
+        except Unread as unread:
+            if self.message is not None and unread.reason in _LIMITS:
+                raise AnswerError(self.name, self.message[language]) from None
+            raise AnswerError(self.name, words(language, unread.reason, **unread.values)) from None
+
+    def toggled(self, chosen: tuple[str, ...], value: str) -> tuple[str, ...]:
+        """A multiple choice after one of its answers was pressed; an exclusive answer and the others deselect each other."""
+        if value in chosen:
+            return tuple(one for one in chosen if one != value)
+        alone = {choice.value for choice in self.choices if choice.exclusive}
+        kept = () if value in alone else tuple(one for one in chosen if one not in alone)
+        return tuple(choice.value for choice in self.choices if choice.value in (*kept, value))
+
+    def encode(self, value: Value | None) -> Row:
+        """The attributes of a checked value; of None, the declared encoding of a missing answer."""
+        filled: Row = {self.missing_indicator: value is None} if self.missing_indicator else {}
+        if value is not None:
+            return filled | self.rules.encode(self, value)
+        if self.missing is None:
+            raise AnswerError(self.name, "an answer is needed")
+        return filled | dict.fromkeys(self.attributes, self.missing)
 
 
 @dataclass(frozen=True)
@@ -34,9 +117,14 @@ class Asked:
         return self.question.name
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """What sort of answer it takes."""
         return self.question.kind
+
+    @property
+    def control(self) -> Control | None:
+        """What it is answered with; None for a heading or a grid, which takes no answer itself."""
+        return self.question.rules.control
 
     @property
     def required(self) -> bool:
@@ -61,9 +149,7 @@ class Asked:
     @property
     def choices(self) -> tuple[tuple[str, str], ...]:
         """What is offered; for yes_no the two words."""
-        if self.question.kind == "yes_no":
-            return ("yes", words(self.language, "yes")), ("no", words(self.language, "no"))
-        return tuple((choice.value, choice.label[self.language]) for choice in self.question.choices)
+        return self.question.rules.offered(self.question, self.language)
 
     def check(self, answer: object, language: str | None = None) -> Value | None:
         """`Question.check` in this person's language."""
@@ -71,17 +157,7 @@ class Asked:
 
     def shown(self, value: Value | None) -> str:
         """A checked value in words, as a review shows what was understood; empty for no answer."""
-        if value is None:
-            return ""
-        labels = dict(self.choices)
-        if isinstance(value, tuple):
-            return ", ".join(labels[one] for one in value)
-        if isinstance(value, bool):
-            return words(self.language, "yes" if value else "no")
-        if isinstance(value, str):
-            day = self.kind == "date"
-            return show_date(date.fromisoformat(value), self.language) if day else labels.get(value, value)
-        return f"{show_number(value, self.language)} {self.unit}".strip()
+        return "" if value is None else self.question.rules.show(self.question, value, self.language)
 
 
 @dataclass(frozen=True)
@@ -107,27 +183,8 @@ def check_relevant(question: Question, earlier: Mapping[str, Question]) -> None:
         other = earlier.get(comparison.name)
         if other is None:
             raise StudyError(f"{where}: {comparison.name} is not an earlier question")
-        op, value = comparison.op, comparison.value
-        if other.kind == "multiple_choice":
-            wanted = 'NAME has "VALUE", with one of its choices'
-            fits = op == "has" and value in [choice.value for choice in other.choices]
-        elif other.kind == "single_choice":
-            wanted = '= or != "VALUE", with one of its choices'
-            fits = op in ("=", "!=") and value in [choice.value for choice in other.choices]
-        elif other.kind == "yes_no":
-            wanted = "= or != yes or no"
-            fits = op in ("=", "!=") and isinstance(value, bool)
-        elif other.kind == "date":
-            wanted = 'a date such as "1970-01-01"'
-            fits = op != "has" and isinstance(value, str) and is_date(value)
-        elif other.kind == "time":
-            wanted = 'a time such as "22:30" (later in the same day is more)'
-            fits = op != "has" and isinstance(value, str) and is_time(value)
-        else:
-            wanted = "a number"
-            fits = op != "has" and isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not fits:
-            raise StudyError(f"{where}: compare {comparison.name} with {wanted}")
+        if not other.rules.compares(other, comparison.op, comparison.value):
+            raise StudyError(f"{where}: compare {comparison.name} with {other.rules.compared_with}")
 
 
 @dataclass(frozen=True)
@@ -319,16 +376,10 @@ class Form:
         def texts(text: str) -> Texts:
             return Texts(((language, text),))
 
-        kinds = {
-            "continuous": "number",
-            "integer": "integer",
-            "binary": "yes_no",
-            "categorical": "single_choice",
-        }
         questions = tuple(
             Question(
                 attribute.name,
-                kinds[attribute.kind],  # type: ignore[arg-type]  # one of Kind, by the table above
+                PLAIN[attribute.kind],
                 texts(attribute.label or attribute.name),
                 unit=texts(attribute.unit) if attribute.unit else None,
                 minimum=attribute.minimum,

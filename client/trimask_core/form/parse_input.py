@@ -86,6 +86,7 @@ _SAME = dict.fromkeys((0x200E, 0x200F, 0x061C), "") | {0x2212: "-", 0x2019: "'"}
 _SAME |= dict.fromkeys((0x00A0, 0x202F, 0x2009), " ")
 _ARABIC_DECIMAL, _ARABIC_THOUSANDS = "\u066b", "\u066c"
 _PLAIN = re.compile(r"[-+]?[0-9]+")
+_UNFINISHED = re.compile(r"([-+]?[0-9]+)[.,\u066b]")
 _ONE_MARK = re.compile(r"([-+]?)([0-9]*)([.,\u066b])([0-9]+)")
 _GROUPED = re.compile(
     r"([-+]?)([0-9]{1,3}(?:([.,' \u066c])[0-9]{3})(?:\3[0-9]{3})*)(?:([.,\u066b])([0-9]+))?"
@@ -109,7 +110,7 @@ def plain_digits(text: str) -> str:
 
 
 def read_number(text: str, language: str, reason: str = "number") -> float:
-    """The number, or `Unread`: `reason` where it is none, `ambiguous` or `thousands` with the reading."""
+    """The number, or `Unread`: `reason` where it is none, `ambiguous`, `thousands` or `unfinished` with a reading."""
     plain = plain_digits(text)
     if len(plain) > 40:
         raise Unread(reason)
@@ -123,6 +124,9 @@ def read_number(text: str, language: str, reason: str = "number") -> float:
         if len(part) == 3 and 1 <= len(whole) <= 3 and whole[0] != "0" and mark != _ARABIC_DECIMAL:
             raise _ambiguous(text.strip(), small, float(f"{sign}{whole}{part}"), language)
         return small
+    unfinished = _UNFINISHED.fullmatch(plain)
+    if unfinished is not None:
+        raise Unread("unfinished", text=text.strip(), value=show_number(float(unfinished[1]), language))
     grouped = _GROUPED.fullmatch(plain)
     if grouped is not None and grouped[3] != grouped[4]:
         whole = grouped[2].replace(grouped[3], "")

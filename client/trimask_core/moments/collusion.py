@@ -11,6 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+WORDS = {
+    "collusion.noise": "{them} right providers together could read the answers; nobody else, and no fewer of them, "
+    "whatever they do.",
+    "collusion.exact": "{them} right providers together could read the answers from their parts; nobody else, and no "
+    "fewer of them. But the sums are opened without noise, and may show answers too.",
+    "noise.none": "The release has no noise, and is not private.",
+    "noise.one": "The release is private as long as one right provider adds its noise as agreed.",
+    "noise.many": "The release is private as long as {number} right providers add their noise as agreed.",
+}
+"""The report's sentences; the page's copy is made from them."""
+
 
 @dataclass(frozen=True)
 class MomentsCoalition:
@@ -71,24 +82,14 @@ class MomentsCollusion:
     def summary(self) -> str:
         """The report as a sentence; it holds against parties that do not follow the protocol too."""
         them = "Both" if self.right == 2 else f"All {self.right}"
-        if not self.noise:
-            return (
-                f"{them} right providers together could read the answers from their parts; nobody else, and no "
-                "fewer of them. But the sums are opened without noise, and may show answers too."
-            )
-        return (
-            f"{them} right providers together could read the answers; nobody else, and no fewer of them, "
-            "whatever they do."
-        )
+        return WORDS["collusion.noise" if self.noise else "collusion.exact"].format(them=them)
 
     @property
     def noise_sentence(self) -> str:
         """What the release's own guarantee rests on."""
         if not self.noise:
-            return "The release has no noise, and is not private."
-        if self.honest == 1:
-            return "The release is private as long as one right provider adds its noise as agreed."
-        return f"The release is private as long as {self.honest} right providers add their noise as agreed."
+            return WORDS["noise.none"]
+        return WORDS["noise.one" if self.honest == 1 else "noise.many"].format(number=self.honest)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""

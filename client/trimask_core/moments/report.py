@@ -53,27 +53,32 @@ def share_payloads(seeds: Sequence[bytes], vector: bytes) -> tuple[bytes, ...]:
 
 def check_share_form(payload: bytes, provider: int, providers: int, count: int) -> None:
     """Refuse a payload that is not a share of `count` elements for R_`provider` of `providers`, without expanding it."""
-    _vector_of(payload, provider, providers, count)
+    body = _body_of(payload, provider, providers, count)
+    if provider == providers:
+        import numpy as np  # only nodes and gateways need it, devices do not
+
+        if (np.frombuffer(body, dtype="<u8") >= P).any():
+            raise VerificationError("a field element must be below P = 2^61 - 1")
 
 
 def read_share(payload: bytes, provider: int, providers: int, count: int) -> list[int]:
     """The share in an opened payload for R_`provider`, 1..K1; its form is checked."""
-    vector = _vector_of(payload, provider, providers, count)
-    return expand_elements(payload[1:], count) if vector is None else vector
+    body = _body_of(payload, provider, providers, count)
+    return unpack(body) if provider == providers else expand_elements(body, count)
 
 
-def _vector_of(payload: bytes, provider: int, providers: int, count: int) -> list[int] | None:
-    """The checked elements of a vector; None for a seed."""
+def _body_of(payload: bytes, provider: int, providers: int, count: int) -> bytes:
+    """The seed, or the bytes of a vector: what stands behind the kind, of the right size."""
     if not 1 <= provider <= providers:
         raise ParameterError("provider", f"from 1 to {providers}", provider)
     kind, body = payload[:1], payload[1:]
     if provider < providers:
         if kind != SEED or len(body) != SEED_BYTES:
             raise VerificationError(f"a share for R{provider} must be a {SEED_BYTES}-byte seed")
-        return None
+        return body
     if kind != VECTOR or len(body) != ELEMENT_BYTES * count:
         raise VerificationError(f"a share for R{provider} must be a vector of {count} elements")
-    return unpack(body)
+    return body
 
 
 def payloads(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[bytes]:

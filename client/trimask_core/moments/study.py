@@ -25,20 +25,23 @@ class MomentsSettings:
     """The suite's part of a study.
 
     `honest_providers` (h): any h right providers who follow the protocol give the release its noise. `ball_norm`: the
-    norm devices clip rows to and prove; None for the whole box that the schema's bounds allow.
+    norm devices clip rows to and prove; None for the whole box that the schema's bounds allow. `several_releases`: a
+    release whenever `release_rows` more people are there, each with the whole noise; else one, when the study closes.
     """
 
     name: ClassVar[Literal["moments"]] = "moments"
 
     honest_providers: int = 1
     ball_norm: float | None = None
+    several_releases: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form."""
+        """A JSON-ready form, with `several_releases` only where it is so."""
         return {
             "name": self.name,
             "honest_providers": self.honest_providers,
             "ball_norm": self.ball_norm,
+            **({"several_releases": True} if self.several_releases else {}),
         }
 
     @classmethod
@@ -65,9 +68,34 @@ class MomentsStudy(MomentsSettings):
         return MomentsLayout.of(self.schema, self.ball_norm, self.weight)
 
     @property
-    def max_release_rows(self) -> int:
-        """The last release of a study takes the remainder in."""
+    def planned_rows(self) -> int:
+        """So many people must fit a release: the last of several takes the remainder in."""
         return 3 * self.release_rows
+
+    @property
+    def max_release_rows(self) -> int:
+        """The most people in a release: with one release as many as totals can hold."""
+        return self.planned_rows if self.several_releases else min(self._rooms)
+
+    @property
+    def full_rows(self) -> int:
+        """From so many people on a release is complete while the study is open, and the next begins."""
+        return self.max_release_rows // 3
+
+    @cached_property
+    def _rooms(self) -> dict[int, str]:
+        """How many people fit into each total, and of which columns it is: 2^shift N max|T| and 12 deviations of all noise
+        must stay below 2^59 (docs/theory/verified-moments.md#room)."""
+        published, bounds, rooms = self.layout.published, self.layout.published_bounds, {}
+        for j, column in enumerate(published):
+            for l in range(j, len(published)):  # noqa: E741 (the letters of the page on verified moments)
+                largest = max(1, bounds[j] * bounds[l])
+                noise = entry_noise(
+                    self.sigma, column.width, published[l].width, self.honest_providers, j == l
+                )
+                left = LARGEST_TOTAL - 1 - DEVIATIONS * self.right * noise.sigma
+                rooms[left // (largest << noise.shift)] = f"{column.name} x {published[l].name}"
+        return rooms
 
     def check(self) -> None:
         """Refuse settings that cannot give the protection the study claims."""
@@ -89,21 +117,12 @@ class MomentsStudy(MomentsSettings):
                 f"row_norm = {self.row_norm:.6g} is below {math.sqrt(self.layout.radius_squared):.6g}, "
                 "the norm of the rows the proof lets pass",
             )
-        self._check_overflow()
-
-    def _check_overflow(self) -> None:
-        """2^shift N max|T| and 12 deviations of all noise must stay below 2^59 (docs/theory/verified-moments.md#room)."""
-        published, most = self.layout.published, self.max_release_rows
-        bounds = self.layout.published_bounds
-        for j, column in enumerate(published):
-            for l in range(j, len(published)):  # noqa: E741 (the letters of the page on verified moments)
-                largest = bounds[j] * bounds[l]
-                noise = entry_noise(
-                    self.sigma, column.width, published[l].width, self.honest_providers, j == l
-                )
-                if (most * largest << noise.shift) + DEVIATIONS * self.right * noise.sigma >= LARGEST_TOTAL:
-                    raise ImpossibleStudy(
-                        "moments_overflow",
-                        f"{column.name} x {published[l].name}: sums of products up to {largest:.3g} over {most} "
-                        "people do not fit 2^59; give a larger step, a smaller release_rows, or fewer derived columns",
-                    )
+        if not isinstance(self.several_releases, bool):
+            raise ImpossibleStudy("several_releases", "several_releases must be true or left out")
+        room = min(self._rooms)
+        if room < self.planned_rows:
+            raise ImpossibleStudy(
+                "moments_overflow",
+                f"{self._rooms[room]}: sums of products over {self.planned_rows} people do not fit 2^59, those over "
+                f"{max(room, 0)} do; give a larger step, a smaller release_rows, or fewer derived columns",
+            )

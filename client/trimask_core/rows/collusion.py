@@ -6,7 +6,7 @@ Statement: a coalition is listed if and only if the rules of `collusion_closure`
 hold in one block to the rows, and no smaller part of it does. Assumptions: blocks of n <= p rows; parties
 follow the protocol and pool what they saw; masks and rows are erased with the block, so nobody colludes
 about it later; any number of devices join in, and everybody knows B_0. That a listed coalition
-succeeds is shown by the attacks in `trimask_theory.papers.attacks`; that an unlisted one fails is shown against
+succeeds is shown by the attacks in `tests/support/trimask_attacks.py`; that an unlisted one fails is shown against
 those attacks, not proved.
 
 The report is about the protocol. What the published release says about a person is the differential-privacy
@@ -76,6 +76,13 @@ def in_words(step: Step, parties: Sequence[str], last: int) -> str:
 def _list(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
+
+WORDS = {
+    "collusion.two": "No party alone, following the protocol, can recover answers, whatever devices help it; some two "
+    "together can.",
+    "collusion.more": "No {safe} parties together, following the protocol, can recover answers, whatever devices help them.",
+}
+"""The report's summary; the page's copy is made from it."""
 
 Party = str
 COLLECTOR: Party = "collector"
@@ -197,14 +204,8 @@ class CollusionReport:
         if self.largest_safe == 0:
             return f"NOT SAFE: {', '.join(self.single_breakers)} alone could recover answers."
         if self.largest_safe == 1:
-            return (
-                "No party alone, following the protocol, can recover answers, whatever devices help it; "
-                "some two together can."
-            )
-        return (
-            f"No {self.largest_safe} parties together, following the protocol, can recover answers, "
-            "whatever devices help them."
-        )
+            return WORDS["collusion.two"]
+        return WORDS["collusion.more"].format(safe=self.largest_safe)
 
     @property
     def altering(self) -> str:

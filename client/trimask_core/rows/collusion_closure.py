@@ -1,7 +1,7 @@
 """What a coalition can work out: its knowledge, closed under the rules of linear algebra.
 
 Write W_j = A_j ... A_1, so W_0 = I and W_K2 = A. Stage j of component k is W_j X^k in the clear, and
-W_j X^k B_k under its right mask. The rules, each of which `trimask_theory.papers.attacks` carries out in numbers:
+W_j X^k B_k under its right mask. The rules, each of which `tests/support/trimask_attacks.py` carries out in numbers:
 
     unmask     W_j X^k          from W_j X^k B_k and B_k (and back).
     solve      W_j W_i^-1       from one component at stages i and j, both clear or both masked: n <= p, so it

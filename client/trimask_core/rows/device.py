@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.noise import DiscreteGaussian
 from trimask_core.basics.randomness import RandomSource, Stream
-from trimask_core.rows.frame import normals_from_words, secure_normals
 from trimask_core.rows.grid import EXACT_INTEGERS
+from trimask_core.rows.noise_columns import normals_from_words, secure_normals
 from trimask_core.study.definition import Study
 
 LOW_BITS = 20

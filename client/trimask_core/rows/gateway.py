@@ -17,13 +17,14 @@ from trimask_core.basics.randomness import RandomSource
 from trimask_core.rows.device import component_seeds, noisy_answers
 from trimask_core.rows.payloads import component_payloads
 from trimask_core.rows.rotation import SecureNormals
-from trimask_core.rows.shares import check_headroom, expand_components, expand_tag_key
-from trimask_core.rows.tags import draw_keys, tag_component
+from trimask_core.rows.shares import check_headroom, expand_components, tag_components
+from trimask_core.rows.tags import draw_keys
 from trimask_core.study.definition import Study
 from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
 from trimask_core.submit.submission import SealedSubmission, seal_under
 
 _BATCH = 256  # rows masked at a time: a few megabytes
+_TAGGED = 32  # rows split and tagged at a time: they stay in cache
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,12 @@ class Gateway:
         made: list[SealedSubmission] = []
         for start in range(0, len(people), _BATCH):
             drawn = [self._draw(answers, source) for answers in people[start : start + _BATCH]]
-            for row, one in zip(self._masked(drawn), drawn, strict=True):
-                made.append(seal_under(self.study, self._payloads(row, one), one.withdrawal_key, sealing))
+            rows = self._masked(drawn)
+            for first in range(0, len(drawn), _TAGGED):
+                some = drawn[first : first + _TAGGED]
+                payloads = self._payloads(rows[first : first + _TAGGED], some)
+                for each, one in zip(payloads, some, strict=True):
+                    made.append(seal_under(self.study, each, one.withdrawal_key, sealing))
         return made
 
     def _draw(self, answers: Mapping[str, object], source: RandomSource) -> _Drawn:
@@ -89,15 +94,29 @@ class Gateway:
             _reflect(out, *reflection)
         return study.rows.grid.round(g + out)
 
-    def _payloads(self, row: NDArray[np.int64], one: _Drawn) -> list[bytes]:
-        components = expand_components(one.seeds, row.size, self.study.rows.share_steps)
-        remainder = row - components.sum(axis=0)
-        check_headroom(remainder)
-        tagged = [
-            tag_component(component.tolist(), spare, [expand_tag_key(seed, row.size) for seed in held])
-            for component, (spare, held) in zip((*components, remainder), one.keys, strict=False)
+    def _payloads(self, rows: NDArray[np.int64], drawn: Sequence[_Drawn]) -> list[list[bytes]]:
+        """Everybody's payloads, of components and tags made for all of them at once."""
+        steps, columns = self.study.rows.share_steps, rows.shape[1]
+        parts = [
+            expand_components([one.seeds[k] for one in drawn], columns, steps)
+            for k in range(len(drawn[0].seeds))
         ]
-        return component_payloads(self.study, one.seeds, remainder.astype("<i8").tobytes(), tagged, one.keys)
+        remainders = rows - sum(parts)
+        check_headroom(remainders)
+        tagged = [
+            tag_components(part, [one.keys[k][0] for one in drawn], [one.keys[k][1] for one in drawn])
+            for k, part in enumerate([*parts, remainders][: len(drawn[0].keys)])
+        ]
+        return [
+            component_payloads(
+                self.study,
+                one.seeds,
+                remainder.astype("<i8").tobytes(),
+                [each[i] for each in tagged],
+                one.keys,
+            )
+            for i, (one, remainder) in enumerate(zip(drawn, remainders, strict=True))
+        ]
 
 
 def _reflect(rows: NDArray[np.float64], start: int, half_square: float, v: NDArray[np.float64]) -> None:

@@ -27,7 +27,7 @@ from trimask_core.basics.errors import ParameterError
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream
 
-_CHUNK = 1 << 14  # pairs handled at a time: the temporaries stay in cache
+_CHUNK = 1 << 13  # pairs handled at a time: the temporaries stay in cache
 _LN2 = float.fromhex("0x1.62e42fefa39efp-1")  # written out: math.log is the C library's
 _SQRT_HALF = math.sqrt(0.5)
 # log m = 2 atanh f = 2 f (1 + f^2/3 + f^4/5 + ...), |f| <= 0.172 for m in [sqrt 1/2, sqrt 2): 12 terms are 1e-20.
@@ -47,28 +47,44 @@ def _horner(coefficients: tuple[float, ...], x: NDArray[np.float64]) -> NDArray[
 def _pairs(
     radius_words: NDArray[np.uint64], angle_words: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    uniform = (radius_words.astype(np.float64) + 1.0) * 2.0**-64  # in (0, 1]
-    mantissa, exponent = np.frexp(uniform)
-    low = mantissa < _SQRT_HALF
-    mantissa[low] *= 2.0
-    exponent = exponent.astype(np.float64)
-    exponent[low] -= 1.0
-    f = (mantissa - 1.0) / (mantissa + 1.0)
-    log_uniform = exponent * _LN2 + 2.0 * f * _horner(_ATANH, f * f)
-    radius = np.sqrt(np.maximum(-2.0 * log_uniform, 0.0))
+    # In place wherever the value before is needed no more: what is touched stays in cache.
+    uniform = radius_words.astype(np.float64)  # in (0, 1]
+    uniform += 1.0
+    uniform *= 2.0**-64
+    mantissa, powers = np.frexp(uniform)
+    low = (mantissa < _SQRT_HALF).astype(np.float64)
+    log_uniform = powers - low
+    log_uniform *= _LN2
+    low += 1.0
+    mantissa *= low
+    f = mantissa - 1.0
+    mantissa += 1.0
+    f /= mantissa
+    rest = _horner(_ATANH, f * f)
+    f *= 2.0
+    rest *= f
+    log_uniform += rest
+    log_uniform *= -2.0
+    np.maximum(log_uniform, 0.0, out=log_uniform)
+    radius = np.sqrt(log_uniform, out=log_uniform)
 
     quadrant = angle_words >> np.uint64(62)
-    fraction = (angle_words & np.uint64((1 << 62) - 1)).astype(np.float64) * 2.0**-62
-    angle = (fraction - 0.5) * (math.pi / 2)
+    angle = (angle_words & np.uint64((1 << 62) - 1)).astype(np.float64)
+    angle *= 2.0**-62
+    angle -= 0.5
+    angle *= math.pi / 2
     square = angle * angle
-    sine = angle * _horner(_SIN, square)
+    sine = _horner(_SIN, square)
+    sine *= angle
     cosine = _horner(_COS, square)
     turned = (quadrant & np.uint64(1)).astype(bool)
     first = np.where(turned, -sine, cosine)
     second = np.where(turned, cosine, sine)
     sign = 1.0 - 2.0 * (quadrant >> np.uint64(1)).astype(np.float64)
     radius *= sign
-    return radius * first, radius * second
+    first *= radius
+    second *= radius
+    return first, second
 
 
 def normals_from_words(words: NDArray[np.uint64]) -> NDArray[np.float64]:

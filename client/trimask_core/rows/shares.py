@@ -6,6 +6,8 @@ mu = |r - r'|/s (docs/theory/collection.md#shares), so a study states mu and der
 
 Each value is a normal rounded to 2^20 steps plus 20 uniform low bits. A floating-point normal alone has gaps in
 its tails, and a sum that falls in one gives the row away; with the low bits every integer nearby is reachable.
+
+Tags of many components are made, and checked, by arrays too: the same numbers as `trimask_core.rows.tags` gives.
 """
 
 from __future__ import annotations
@@ -19,10 +21,26 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import Stream
 from trimask_core.rows.device import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.rotation import NormalStream, normals_from_words
-from trimask_core.rows.tags import KEY_SCALE, NORMALS, TAGS, TagKey, key_offsets
+from trimask_core.rows.rotation import normals_from_words
+from trimask_core.rows.tags import (
+    ELEMENT_BYTES,
+    KEY_SCALE,
+    NORMALS,
+    PRIME,
+    SPARE,
+    TAGS,
+    Tagged,
+    add_elements,
+    key_offsets,
+)
 
 _LABEL = b"component"
+Wide = NDArray[np.uint32]
+"""Elements of the field of tags, four 32-bit words each, the lowest first: rows, values, words."""
+_WORDS, _WORD = 4, np.uint64(0xFFFFFFFF)
+_KEY_PIECES = 3
+_BIAS = 1 << 58
+_PART = 1 << 27
 
 
 def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[np.int64]:
@@ -44,15 +62,106 @@ def expand_components(seeds: Sequence[bytes], columns: int, scale_steps: float) 
     return components
 
 
-def expand_key_vectors(seed: bytes, columns: int) -> NDArray[np.int64]:
-    """The vectors of the tag key a seed stands for, a row each: those of `trimask_core.rows.tags.expand_key`."""
-    normals = NormalStream(seed, NORMALS).standard_normal((TAGS, columns))
-    return np.rint(normals * KEY_SCALE).astype(np.int64)
+def expand_keys(seeds: Sequence[bytes], columns: int) -> NDArray[np.int64]:
+    """The vectors of the tag keys that seeds stand for, `TAGS` rows each: those of `trimask_core.rows.tags.expand_key`."""
+    words = [Stream(seed, NORMALS).words(TAGS * columns) for seed in seeds]  # an even number
+    normals = normals_from_words(np.concatenate(words)).reshape(len(seeds), TAGS, columns)
+    normals *= KEY_SCALE
+    return np.rint(normals, out=normals).astype(np.int64)
 
 
-def expand_tag_key(seed: bytes, columns: int) -> TagKey:
-    """The whole key, as `trimask_core.rows.tags.expand_key` gives it, in a tenth of the time."""
-    return TagKey(expand_key_vectors(seed, columns).tolist(), *key_offsets(seed))
+def expand_spares(seeds: Sequence[bytes], columns: int) -> Wide:
+    """The spare vectors that seeds stand for: those of `trimask_core.rows.tags.expand_spare`."""
+    data = b"".join(Stream(seed, SPARE).read(ELEMENT_BYTES * columns) for seed in seeds)
+    spares = read_wide(data, columns).copy()
+    spares[..., -1] &= np.uint32((1 << 31) - 1)
+    return spares
+
+
+def read_wide(data: bytes, columns: int) -> Wide:
+    """Field elements as they travel, a row for every so many."""
+    return np.frombuffer(data, dtype="<u4").reshape(-1, columns, _WORDS)
+
+
+def inner_products(vectors: NDArray[np.int64] | Wide, keys: NDArray[np.int64]) -> list[list[int]]:
+    """For each row of components, or of field elements, its products with the vectors of a key of its own, modulo the prime.
+
+    Both sides are split into 16 bits, the highest of a signed number signed: products of two have 32 bits, so that up to
+    2^20 of them add up exactly in float64 (a component is below 2^53, an entry of a key below 2^47). The sums are digits
+    of the answer, made positive by `_BIAS` each before they are carried.
+    """
+    n, tags, columns = keys.shape
+    one = _pieces(vectors.view("<u2").reshape(n, columns, -1), signed=vectors.dtype == np.int64)
+    wanted = np.ascontiguousarray(keys).view("<u2").reshape(n, tags * columns, 4)[..., :_KEY_PIECES]
+    other = _pieces(wanted, signed=True).reshape(n, _KEY_PIECES, tags, columns)
+    sums = one @ other.reshape(n, _KEY_PIECES * tags, columns).transpose(0, 2, 1)
+    places = one.shape[1] + _KEY_PIECES - 1
+    digits = np.full((n, tags, places + 4), 0, dtype=np.int64)
+    digits[..., :places] = _BIAS
+    for piece in range(one.shape[1]):
+        part = sums[:, piece].reshape(n, _KEY_PIECES, tags).transpose(0, 2, 1)
+        digits[..., piece : piece + _KEY_PIECES] += part.astype(np.int64)
+    for place in range(places + 3):
+        digits[..., place + 1] += digits[..., place] >> 16
+    written = digits.astype("<u2").reshape(n * tags, -1)
+    bias = _BIAS * sum(1 << 16 * place for place in range(places))
+    found = [(int.from_bytes(row.tobytes(), "little") - bias) % PRIME for row in written]
+    return [found[at : at + tags] for at in range(0, n * tags, tags)]
+
+
+def _pieces(halves: NDArray[np.uint16], *, signed: bool) -> NDArray[np.float64]:
+    """(rows, values, pieces) of 16 bits as (rows, pieces, values)."""
+    pieces = np.ascontiguousarray(halves.transpose(0, 2, 1), dtype=np.float64)
+    if signed:
+        pieces[:, -1] -= (pieces[:, -1] >= 1 << 15) * float(1 << 16)
+    return pieces
+
+
+def combined(components: NDArray[np.int64], spares: Wide, e: int) -> Wide:
+    """e x + y modulo the prime, place by place, for components x, spare vectors y and one e.
+
+    x + 2^53, in two parts of 27 bits, times the 32-bit digits of e and of 2^27 e: below 2^60 together, so that digits are
+    carried once and what is above 2^127 is added at the bottom.
+    """
+    shifted = (components + EXACT_INTEGERS).astype(np.uint64)
+    low, high = shifted & np.uint64(_PART - 1), shifted >> np.uint64(_PART.bit_length() - 1)
+    weights = zip(*(_digits(value) for value in (e, e * _PART, -e * EXACT_INTEGERS)), strict=True)
+    words = [
+        low * one + high * other + (spares[..., place] + constant)
+        for place, (one, other, constant) in enumerate(weights)
+    ]
+    for _ in range(2):  # the second time what is above is 1 at most
+        for place in range(_WORDS - 1):
+            words[place + 1] += words[place] >> np.uint64(32)
+            words[place] &= _WORD
+        words[0] += words[-1] >> np.uint64(31)
+        words[-1] &= _WORD >> np.uint64(1)
+    whole = np.stack(words, axis=-1).astype("<u4")
+    whole[(whole == np.array(_digits(PRIME, reduce=False), dtype="<u4")).all(axis=-1)] = 0
+    return whole
+
+
+def _digits(value: int, *, reduce: bool = True) -> list[np.uint64]:
+    value = value % PRIME if reduce else value
+    return [np.uint64(value >> 32 * place & 0xFFFFFFFF) for place in range(_WORDS)]
+
+
+def tag_components(
+    components: NDArray[np.int64], spares: Sequence[bytes], keys: Sequence[Sequence[bytes]]
+) -> list[Tagged]:
+    """Tags of components and of their spare vectors under each holder's key: `trimask_core.rows.tags.tag_component` for
+    many, a row each. `keys`: for each row the seeds of its keys."""
+    count, columns = components.shape
+    vectors = expand_spares(spares, columns)
+    made: list[tuple[list[list[int]], list[list[int]]]] = [([], []) for _ in range(count)]
+    for held in zip(*keys, strict=True):  # one holder's, of every row
+        expanded = expand_keys(held, columns)
+        found = zip(inner_products(components, expanded), inner_products(vectors, expanded), strict=True)
+        for (tags, spare_tags), seed, (own, of_spare) in zip(made, held, found, strict=True):
+            offsets, spare_offsets = key_offsets(seed)
+            tags.append(add_elements([own, offsets]))
+            spare_tags.append(add_elements([of_spare, spare_offsets]))
+    return [Tagged(tags, spare, spare_tags) for (tags, spare_tags), spare in zip(made, spares, strict=True)]
 
 
 def check_headroom(component: NDArray[np.int64]) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.rows import collusion
-from trimask_core.rows.frame import RowFrame
 from trimask_core.rows.grid import (
     COARSEST_EXPONENT,
     PUBLISHING_STEPS,
@@ -24,7 +23,7 @@ from trimask_core.rows.grid import (
     grid_exponent,
     published_sigma,
 )
-from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, least_tau, noise_columns_mu
+from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, RowFrame, least_tau, noise_columns_mu
 from trimask_core.rows.tags import TAGS, key_holders
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from operator import mul
 
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource, Stream
-from trimask_core.rows.frame import PureNormals
+from trimask_core.rows.noise_columns import PureNormals
 
 TAGS = 2
 """Tags a component: an alteration passes the check of one with a small probability, and has to pass all of them."""
@@ -30,7 +30,8 @@ TAG_BYTES = TAGS * ELEMENT_BYTES
 KEY_SCALE = 2.0**40
 """The standard deviation of the entries of z: so fine that rounding them to whole numbers does not show."""
 NORMALS = b"tag key"
-_OFFSETS, _SPARE = b"tag offsets", b"spare vector"
+SPARE = b"spare vector"
+_OFFSETS = b"tag offsets"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def expand_key(seed: bytes, columns: int) -> TagKey:
 
 def expand_spare(seed: bytes, columns: int) -> list[int]:
     """The spare vector a seed stands for."""
-    return [value & PRIME for value in _integers(Stream(seed, _SPARE).read(ELEMENT_BYTES * columns))]
+    return [value & PRIME for value in _integers(Stream(seed, SPARE).read(ELEMENT_BYTES * columns))]
 
 
 def tags_of(vector: Sequence[int], key: TagKey, offsets: Sequence[int]) -> list[int]:

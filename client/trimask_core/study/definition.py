@@ -23,6 +23,7 @@ from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.party import Party, Web
+from trimask_core.study.pilot import PilotCorrection
 from trimask_core.study.schema import Schema
 from trimask_core.study.settings import SUITES, StudySettings, SuiteSettings
 from trimask_core.study.weight import Weight
@@ -78,6 +79,8 @@ def check_settings(study: StudySettings) -> None:
         if not (math.isfinite(row_norm) and row_norm > 0):
             raise ImpossibleStudy("row_norm", "row_norm must be above 0")
         study.moments.check()
+    if study.pilot is not None:
+        study.pilot.check(study.attributes, study.clips)
     if study.form is not None:
         from trimask_core.form.file import check_schema
 
@@ -239,6 +242,7 @@ class Study(StudySettings):
                 form=None if data["form"] is None else _read_form(data["form"]),
                 web=None if data["web"] is None else Web.from_dict(data["web"]),
                 weight=None if data.get("weight") is None else Weight.from_dict(data["weight"]),
+                pilot=None if data.get("pilot") is None else PilotCorrection.from_dict(data["pilot"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StudyError(f"this study cannot be read: {error}") from None
@@ -251,8 +255,8 @@ class Study(StudySettings):
         return study
 
 
-_NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight"}
-_WHERE_SO = {"reminders", "weight"}
+_NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight", "pilot"}
+_WHERE_SO = {"reminders", "weight", "pilot"}
 """In the canonical form only where they say something."""
 
 

@@ -11,6 +11,10 @@ from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyErr
 
 Relation = Literal["record", "unit", "add-remove"]
 Basis = Literal["proved", "asymptotic", "numerical"]
+Step = Literal["none", "weak", "medium", "strong"]
+STEPS: tuple[Step, ...] = ("none", "weak", "medium", "strong")
+STRONG, MEDIUM = 3 / 5, 3 / 4
+"""The largest guess of each step. Dong, Roth and Su call 0.5-Gaussian differential privacy reasonable and 1 borderline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,36 @@ def factor_words(epsilon: float) -> str:
         return f"10^{math.ceil(epsilon / math.log(10))}"
     factor = math.exp(epsilon)
     return f"{factor:.3g}" if factor < 100 else f"{factor:,.0f}"
+
+
+def best_guess(epsilon: float, delta: float = 0.0, mu: float = 0.0) -> float:
+    """The largest probability of telling two equally likely sets of answers apart.
+
+    `mu`: something mu-Gaussian private is seen as well. What is (epsilon, delta)-private shows no more than a leak with
+    probability delta and else a coin that is right with e^epsilon to 1; its log-likelihood ratio is then +-epsilon, to which
+    the Gaussian's, N(mu^2 / 2, mu^2), is added; a guess is right where the sum is above 0.
+    """
+    coin = 1 / (1 + math.exp(-epsilon))
+    if mu > 0:
+        coin = coin * phi(mu / 2 + epsilon / mu) + (1 - coin) * phi(mu / 2 - epsilon / mu)
+    return min(1.0, coin + delta * (1 - coin))
+
+
+def phi(x: float) -> float:
+    """The normal distribution function."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def guess_of_100(guess: float) -> int:
+    """In hundredths, rounded up."""
+    return min(100, math.ceil(100 * guess - 1e-9))
+
+
+def step_of(guess: float) -> Step:
+    """The step of a promise about a whole record."""
+    if guess > MEDIUM + 1e-9:
+        return "weak"
+    return "medium" if guess > STRONG + 1e-9 else "strong"
 
 
 class Towards(NamedTuple):

@@ -34,11 +34,20 @@ def waiting_of(
     release = study.release_rows
     if closing:
         return _while_closing(study, pending, masking + pooled)
+    if study.suite.name == "moments" and not study.moments.several_releases:
+        because = (
+            f"{pooled:,} reports accepted and added up; all are published together when the study closes."
+        )
+        return [Waiting("Release at close", pooled, release, because)]
     if study.suite.name == "moments":
         because = (
             f"{pooled:,} reports accepted and added up; a release is made at {release:,}, and a full one is kept back until "
             "the next is full too."
         )
+        if study.protection.sigma:
+            because += (
+                " Each has the whole noise: 35 releases together have 6 times the error of one of everybody."
+            )
         return [Waiting("Next release", pooled, release, because)]
     block = study.rows.block_rows
     of_block = (
@@ -90,13 +99,14 @@ class _Order(Protocol):
 
     study_id: bytes
     close_time_ms: int
+    close_people: int
     published_rows: int
     erased_rows: int
     signature: bytes
 
 
 def _close_message(order: _Order) -> bytes:
-    numbers = (order.close_time_ms, order.published_rows, order.erased_rows)
+    numbers = (order.close_time_ms, order.close_people, order.published_rows, order.erased_rows)
     return order.study_id + b"".join((number % (1 << 64)).to_bytes(8, "big") for number in numbers)
 
 
@@ -105,13 +115,22 @@ def sign_close(key: SigningKey, order: _Order) -> bytes:
     return key.sign(_CLOSE, _close_message(order))
 
 
-def verify_close(study: Study, order: _Order, now_ms: int) -> None:
-    """Raise unless the study's owner has ordered it closed, by now. No collector ends intake on its own: it would choose who
-    is in the last block."""
+def close_due(order: _Order, now_ms: int, people: int) -> bool:
+    """Whether an order is to be carried out: its time has come, or so many people have taken part; at once if it names
+    neither."""
+    if order.close_people and people >= order.close_people:
+        return True
+    return order.close_time_ms <= now_ms and bool(order.close_time_ms or not order.close_people)
+
+
+def verify_close(study: Study, order: _Order, now_ms: int, people: int = 0) -> None:
+    """Raise unless the study's owner has ordered it closed, by now or with so many `people`. No collector ends intake on its
+    own: it would choose who is in the last block."""
     message = _close_message(order)
     verify(bytes.fromhex(study.owner_key), _CLOSE, message, order.signature, "the owner's order to close")
-    if order.study_id != study.id or order.close_time_ms > now_ms:
-        raise Refused(Reason.NO_ORDER, "the owner's order is for another study, or a later time")
+    if order.study_id != study.id or not close_due(order, now_ms, people):
+        more = f", or {order.close_people:,} people ({people:,} are here)" if order.close_people else ""
+        raise Refused(Reason.NO_ORDER, f"the owner's order is for another study, or a later time{more}")
 
 
 def sign_abandon(key: SigningKey, study_id: bytes, number: int) -> bytes:

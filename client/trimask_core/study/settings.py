@@ -11,6 +11,7 @@ from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.party import Party, Web
+from trimask_core.study.pilot import PilotCorrection
 from trimask_core.study.schema import Schema
 from trimask_core.study.weight import Weight
 
@@ -61,6 +62,8 @@ class StudySettings:
     web: Web | None = None
     # How much each person's answers count; without one, all count the same. In the canonical form only where there is one.
     weight: Weight | None = None
+    # What shrinking rows takes from the moments, by pilot rows. In the canonical form only where there is one.
+    pilot: PilotCorrection | None = None
     # What right providers committed to with their approvals (`SignedStudy`); no part of the id.
     commitments: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 
@@ -70,6 +73,13 @@ class StudySettings:
         return len(self.schema.columns)
 
     # The suites
+
+    @property
+    def clips(self) -> bool:
+        """Whether longer rows are shrunk to `row_norm`."""
+        if isinstance(self.suite, MomentsSettings):
+            return self.suite.ball_norm is not None
+        return self.protection.row_norm < self.schema.row_norm * (1 - 1e-12)
 
     @cached_property
     def rows(self) -> RowsStudy:

@@ -180,13 +180,15 @@ def _rows(study: Study) -> tuple[str, ...]:
         if study.attributes < 2:
             return ("it has a single column, which this device does not work out",)
         epsilon, stated = _pair(guarantee, towards)
-        _compare(stated, _masked(epsilon, protection.sigma, rows, study.attributes, norm), epsilon, towards)
+        _compare(
+            stated, masked_delta(epsilon, protection.sigma, rows, study.attributes, norm), epsilon, towards
+        )
     if protection.public is not None:
         _, stated = _pair(protection.public, "everybody")
         for rows, epsilon in protection.by_honest_rows:
             found = gaussian_delta(epsilon, protection.sigma / (math.sqrt(2) * norm))
             if found > stated * (1 + ALLOWED) and rows > study.attributes:
-                found = _masked(epsilon, protection.sigma, rows, study.attributes, norm)
+                found = masked_delta(epsilon, protection.sigma, rows, study.attributes, norm)
             _compare(stated, found, epsilon, f"everybody with {rows} honest people")
     return ()
 
@@ -230,16 +232,14 @@ def _discrete(study: Study, guarantee: Guarantee, entries: int, masked: int, tow
 
 
 def _moments(study: Study) -> tuple[str, ...]:
-    protection, square = study.protection, float(study.moments.layout.radius_squared)
+    protection = study.protection
     guarantee = protection.public
     if guarantee is None:
         return ()
     near = guarantee.neighbours
     if (near.relation, near.row_norm) != ("record", protection.row_norm) or protection.collector is not None:
         raise StudyError("what this study promises is not about records of its own norm: take no part")
-    # docs/theory/verified-moments.md#sensitivity
-    distance = math.sqrt(2) * (square if square >= 2 else 2 * math.sqrt(max(square - 1, 0.0)))
-    s = protection.sigma / distance if distance else math.inf
+    s = moments_noise(study)
     epsilon, stated = _pair(guarantee, "everybody")
     _compare(stated, gaussian_delta(epsilon, s) if math.isfinite(s) else 0.0, epsilon, "everybody")
     if guarantee.mu is not None and not 1 / s <= guarantee.mu * (1 + ALLOWED):
@@ -247,6 +247,13 @@ def _moments(study: Study) -> tuple[str, ...]:
             f"this study promises mu = {guarantee.mu:.4g}, but its noise gives {1 / s:.4g}: take no part"
         )
     return ()
+
+
+def moments_noise(study: Study) -> float:
+    """sigma / sensitivity in the moments suite (docs/theory/verified-moments.md#sensitivity); infinite if nothing moves."""
+    square = float(study.moments.layout.radius_squared)
+    distance = math.sqrt(2) * (square if square >= 2 else 2 * math.sqrt(max(square - 1, 0.0)))
+    return study.protection.sigma / distance if distance else math.inf
 
 
 def _pair(guarantee: Guarantee, towards: str) -> tuple[float, float]:
@@ -264,5 +271,6 @@ def _compare(stated: float, found: float, epsilon: float, towards: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def _masked(epsilon: float, sigma: float, rows: int, attributes: int, row_norm: float) -> float:
+def masked_delta(epsilon: float, sigma: float, rows: int, attributes: int, row_norm: float) -> float:
+    """`delta`, once for each setting."""
     return delta(epsilon, sigma, rows, attributes, row_norm)

@@ -16,18 +16,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from trimask_core.collusion import collusion_of, moments_collusion
+from trimask_core.explain.facts import strengths
+from trimask_core.explain.sentences import strength_lines
 from trimask_core.form.font_coverage import app_cannot_show, app_languages, form_texts
 from trimask_core.form.form import Form
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
-from trimask_core.study.guarantee import Guarantee, factor_words
 from trimask_core.study.party import check_origin
-from trimask_core.submit.personal_budget import epsilon_of
+from trimask_core.suites import collusion_of, moments_collusion
 
 Severity = Literal["refuse", "name"]
-LARGEST_EPSILON = 5.0
-"""Above it a conclusion may become more than 148 times as likely."""
 _ENOUGH_PARTIES = 3
 _LARGEST_DESIGN_EFFECT = 2.0
 """Above it more than half of the people are lost to the weights, at worst."""
@@ -78,13 +76,6 @@ def _weak(weakness: Weakness) -> Finding:
     return Finding(weakness.what, weakness.why, weakness)
 
 
-def _pair(promise: Guarantee, people: int) -> tuple[float, float]:
-    """(epsilon, delta) of a guarantee; of one that states mu alone, at delta = 1/N."""
-    if promise.epsilon is not None and promise.delta is not None:
-        return promise.epsilon, promise.delta
-    return epsilon_of(promise.mu or 0.0, 1 / people), 1 / people
-
-
 def _noise(study: Study) -> Finding | None:
     """Exact studies."""
     if study.protection.sigma:
@@ -115,11 +106,8 @@ def _guarantee(study: Study) -> Finding | None:
 
 def _delta(study: Study) -> Finding | None:
     protection, people = study.protection, study.release_rows
-    stated = [
-        _pair(item, people)[1] for item in (protection.public, protection.collector) if item is not None
-    ]
-    if protection.budget is not None and protection.budget.delta is not None:
-        stated.append(protection.budget.delta)
+    promises = (protection.public, protection.collector, protection.budget)
+    stated = [item.delta for item in promises if item is not None and item.delta is not None]
     if not stated:
         return None
     delta = max(stated)
@@ -133,49 +121,32 @@ def _delta(study: Study) -> Finding | None:
     return _weak(Weakness("delta", delta, why, fix, "refuse"))
 
 
-def _epsilon(study: Study) -> Finding | None:
-    """Towards everybody; the collector's own is another line."""
-    protection, people = study.protection, study.release_rows
-    if protection.public is not None:
-        epsilon, named = _pair(protection.public, people)[0], "epsilon"
-        fix = "and a larger release_rows, which keeps the precision"
-    elif protection.budget is not None:
-        budget, named = protection.budget, "the budget's epsilon"
-        epsilon = budget.epsilon or 0.0
-        if budget.mu is not None:
-            epsilon += epsilon_of(budget.mu, 1 / people)
-            named += " with what its mu is worth" if budget.epsilon is not None else ", from its mu,"
-        fix = "and ask fewer or coarser questions"
+def _strength(study: Study) -> Finding | None:
+    """Towards everybody, on the one scale; the collector's own is another line."""
+    if study.protection.budget is not None:
+        fix = "Give a smaller budget, and ask fewer or coarser questions."
     else:
-        return None
-    if epsilon <= LARGEST_EPSILON:
-        return Finding("epsilon", f"{named} = {epsilon:.3g} is not above {LARGEST_EPSILON:g}.")
-    why = (
-        f"{named} = {epsilon:.3g} is above {LARGEST_EPSILON:g}: had a person answered quite differently, something that can "
-        f"be concluded could become {factor_words(epsilon)} times as likely."
-    )
-    return _weak(
-        Weakness("epsilon", epsilon, why, f"Give epsilon = {LARGEST_EPSILON:g} or less (1 is common), {fix}.")
-    )
+        fix = "Give a smaller epsilon, and a larger release_rows, which keeps the precision."
+    return _strength_towards(study, ("public", "everybody"), "strength", fix)
 
 
-def _collector_epsilon(study: Study) -> Finding | None:
+def _collector_strength(study: Study) -> Finding | None:
     """The rows suite's blocks are smaller than its releases, and so is what the collector is kept from."""
-    public, collector, people = study.protection.public, study.protection.collector, study.release_rows
-    if public is None or collector is None or not isinstance(study.suite, RowsSettings):
+    fix = f"Give a larger block_rows ({study.release_rows:,}, the release's, makes them equal), or a smaller epsilon."
+    return _strength_towards(study, ("collector",), "collector_strength", fix)
+
+
+def _strength_towards(study: Study, towards: tuple[str, ...], what: str, fix: str) -> Finding | None:
+    """None without a number, and where another line says what is wrong with it."""
+    places = [place for place, item in enumerate(strengths(study)) if item.towards in towards]
+    if not places or (study.protection.public is None and study.protection.budget is None):
         return None
-    block = study.rows.block_rows
-    towards, beside = _pair(collector, people)[0], _pair(public, people)[0]
-    if towards <= beside * (1 + 1e-9):
-        return Finding(
-            "collector_epsilon", "The collector, who sees blocks, is promised no less than the public."
-        )
-    why = (
-        f"The collector, who sees blocks of {block:,}, is promised less than the public: epsilon = "
-        f"{towards:.3g} beside {beside:.3g}, a factor of {factor_words(towards)} beside {factor_words(beside)}."
-    )
-    fix = f"Give a larger block_rows ({people:,}, the release's, makes them equal), or a smaller epsilon."
-    return _weak(Weakness("collector_epsilon", towards, why, fix))
+    promise, words = strengths(study)[places[0]], strength_lines(study)[places[0]]
+    if promise.guess is None or promise.why:
+        return None
+    if promise.step != "weak":
+        return Finding(what, words)
+    return _weak(Weakness(what, float(promise.guess), words, fix))
 
 
 def _record(study: Study) -> Finding | None:
@@ -195,22 +166,22 @@ def _record(study: Study) -> Finding | None:
 
 
 def _parties(study: Study) -> Finding:
-    """How many institutions it takes; parties of one name are one institution."""
+    """How many institutions it takes; parties of one name are one institution.
+
+    In the moments suite it is always all right providers, and two that do not collude are what such systems rest on.
+    """
 
     def institution(role: str) -> str:
         return study.party(role).organisation.strip().casefold() or role
 
     groups = [coalition.parties for coalition in collusion_of(study).coalitions]
     least = min(len({institution(role) for role in group}) for group in groups)
-    fix = (
-        "Have at least 4 right and 2 left providers; `trimask study collusion --suggest` finds who should unmask."
-        if isinstance(study.suite, RowsSettings)
-        else "Have at least 3 right providers, of different institutions."
-    )
+    fix = "Have at least 4 right and 2 left providers; `trimask study collusion --suggest` finds who should unmask."
     altering = ""
     if isinstance(study.suite, RowsSettings) and not study.rows.tag_holders:
         altering = " One right provider whose program was changed to alter components would not be found out."
-    if least >= _ENOUGH_PARTIES:
+    enough = _ENOUGH_PARTIES if isinstance(study.suite, RowsSettings) else 2
+    if least >= enough:
         words = f"It takes {least} institutions together to see answers."
         return (
             _weak(Weakness("parties", least, words + altering, fix))
@@ -283,16 +254,31 @@ def _weights(study: Study) -> Finding | None:
     return _weak(Weakness("weights", effect, why, fix))
 
 
+def _releases(study: Study) -> Finding | None:
+    """Every release of the moments suite has the whole noise, whoever is in it."""
+    if isinstance(study.suite, RowsSettings) or not study.protection.sigma:
+        return None
+    if not study.moments.several_releases:
+        return Finding("releases", "Everybody is published together, with the noise once.")
+    why = (
+        f"There are several releases, of {study.release_rows:,} people or more, each with the whole noise: what is computed "
+        "of 10 has 3 times the error of one of everybody, of 35 it has 6 times."
+    )
+    fix = "Take several_releases out: one release when the study closes."
+    return _weak(Weakness("releases", study.release_rows, why, fix))
+
+
 _CHECKS: tuple[Callable[[Study], Finding | None], ...] = (
     _noise,
     _guarantee,
     _delta,
-    _epsilon,
-    _collector_epsilon,
+    _strength,
+    _collector_strength,
     _record,
     _parties,
     _noise_providers,
     _weights,
+    _releases,
     _page,
 )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trimask_core.study.definition import Study
-from trimask_core.study.guarantee import Guarantee
+from trimask_core.study.guarantee import Guarantee, best_guess
 
 _LARGEST = 700.0
 _ROUNDING = 1e-12  # by which less than this part of itself each term of the difference is wrong,
@@ -24,12 +24,16 @@ _USUAL_DELTA = 1e-6
 
 @dataclass(frozen=True)
 class Spending:
-    """(epsilon, delta) for a whole record, over `counted` studies; `uncounted` are the titles that promise none."""
+    """(epsilon, delta) for a whole record, over `counted` studies; `uncounted` are the titles that promise none.
+
+    `guess`: the best guess between two whole sets of answers (`best_guess`) by somebody who sees all of them.
+    """
 
     epsilon: float
     delta: float
     counted: int
     uncounted: tuple[str, ...] = ()
+    guess: float = 0.5
 
 
 def spending(studies: Iterable[Study]) -> Spending:
@@ -56,13 +60,15 @@ def spending(studies: Iterable[Study]) -> Spending:
                 pairs.append((promise.epsilon, promise.delta))
     epsilon = math.fsum(pair[0] for pair in pairs)
     delta = math.fsum(pair[1] for pair in pairs)
+    mu = math.hypot(*(each[0] for each in gaussian))
+    slack = math.fsum(each[1] for each in gaussian)
+    guess = min(1.0, best_guess(epsilon, delta, mu) + slack / 2)
     if gaussian:
         room = math.fsum(each[3] for each in gaussian)
-        mu = math.hypot(*(each[0] for each in gaussian))
-        together = epsilon_of(mu, room - math.fsum(each[1] for each in gaussian))
+        together = epsilon_of(mu, room - slack)
         epsilon += min(together, math.fsum(each[2] for each in gaussian))
         delta += room
-    return Spending(epsilon, delta, counted, tuple(uncounted))
+    return Spending(epsilon, delta, counted, tuple(uncounted), min(guess, best_guess(epsilon, delta)))
 
 
 def _gaussian(promise: Guarantee) -> tuple[float, float, float, float] | None:

@@ -160,13 +160,18 @@ class CloseOrder(_message.Message):
 
     STUDY_ID_FIELD_NUMBER: _builtins.int
     CLOSE_TIME_MS_FIELD_NUMBER: _builtins.int
+    CLOSE_PEOPLE_FIELD_NUMBER: _builtins.int
     PUBLISHED_ROWS_FIELD_NUMBER: _builtins.int
     ERASED_ROWS_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     close_time_ms: _builtins.int
-    """Not before this time, in milliseconds since 1970; 0 for at once."""
+    """Not before this time, in milliseconds since 1970; 0: no time is set."""
+    close_people: _builtins.int
+    """Not before so many people have taken part, as each right provider counts for itself; 0: no number is set. With a time and a
+    number, whichever is reached first; with neither, at once.
+    """
     published_rows: _builtins.int
     """How many complete submissions are to be published by what the owner was told. If fewer would be once they are counted, and
     more than `erased_rows` erased, the study stays open. 0: it closes, whatever is there.
@@ -180,13 +185,14 @@ class CloseOrder(_message.Message):
         *,
         study_id: _builtins.bytes = ...,
         close_time_ms: _builtins.int = ...,
+        close_people: _builtins.int = ...,
         published_rows: _builtins.int = ...,
         erased_rows: _builtins.int = ...,
         signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_time_ms", b"close_time_ms", "erased_rows", b"erased_rows", "published_rows", b"published_rows", "signature", b"signature", "study_id", b"study_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["close_people", b"close_people", "close_time_ms", b"close_time_ms", "erased_rows", b"erased_rows", "published_rows", b"published_rows", "signature", b"signature", "study_id", b"study_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,43 +24,49 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimask_proto/v1/release.proto\x12\x10trimask_proto.v1\"\x9c\x02\n\x11\x41skReleaseRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x39\n\x0b\x61pproximate\x18\x03 \x01(\x0b\x32\".trimask_proto.v1.ApproximatePriceH\x00\x12\x33\n\x08gaussian\x18\x04 \x01(\x0b\x32\x1f.trimask_proto.v1.GaussianPriceH\x00\x12,\n\x03sum\x18\x05 \x01(\x0b\x32\x1d.trimask_proto.v1.SumQuestionH\x01\x12.\n\x04gram\x18\x06 \x01(\x0b\x32\x1e.trimask_proto.v1.GramQuestionH\x01\x42\x07\n\x05priceB\n\n\x08question\"2\n\x10\x41pproximatePrice\x12\x0f\n\x07\x65psilon\x18\x01 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x02 \x01(\x01\"\x1b\n\rGaussianPrice\x12\n\n\x02mu\x18\x01 \x01(\x01\"\x1e\n\x0bSumQuestion\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\"\x1f\n\x0cGramQuestion\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\"I\n\x12\x41skReleaseResponse\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x10\n\x08replayed\x18\x03 \x01(\x08\"$\n\x10GetBudgetRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"`\n\x06Purses\x12\x14\n\x07\x65psilon\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05\x64\x65lta\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x02mu\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\n\n\x08_epsilonB\x08\n\x06_deltaB\x05\n\x03_mu\"\x8e\x01\n\x0b\x42udgetEntry\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12&\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\x17\n\x0freserve_time_ms\x18\x03 \x01(\x03\x12+\n\x05state\x18\x04 \x01(\x0e\x32\x1c.trimask_proto.v1.EntryState\"\xf9\x01\n\x11GetBudgetResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.trimask_proto.v1.BudgetState\x12\'\n\x05total\x18\x02 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\'\n\x05spent\x18\x03 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12&\n\x04left\x18\x04 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\x0c\n\x04rows\x18\x05 \x01(\x04\x12.\n\x07\x65ntries\x18\x06 \x03(\x0b\x32\x1d.trimask_proto.v1.BudgetEntry\"&\n\x12\x45ndReleasesRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x15\n\x13\x45ndReleasesResponse*}\n\x0b\x42udgetState\x12\x1c\n\x18\x42UDGET_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x42UDGET_STATE_COLLECTING\x10\x01\x12\x1a\n\x16\x42UDGET_STATE_ANSWERING\x10\x02\x12\x17\n\x13\x42UDGET_STATE_CLOSED\x10\x03*u\n\nEntryState\x12\x1b\n\x17\x45NTRY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NTRY_STATE_RESERVED\x10\x01\x12\x18\n\x14\x45NTRY_STATE_ANSWERED\x10\x02\x12\x16\n\x12\x45NTRY_STATE_FAILED\x10\x03\x32\xbf\x01\n\x0eReleaseService\x12W\n\nAskRelease\x12#.trimask_proto.v1.AskReleaseRequest\x1a$.trimask_proto.v1.AskReleaseResponse\x12T\n\tGetBudget\x12\".trimask_proto.v1.GetBudgetRequest\x1a#.trimask_proto.v1.GetBudgetResponse2q\n\x13ReleaseOwnerService\x12Z\n\x0b\x45ndReleases\x12$.trimask_proto.v1.EndReleasesRequest\x1a%.trimask_proto.v1.EndReleasesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimask_proto/v1/release.proto\x12\x10trimask_proto.v1\"\xc5\x03\n\x11\x41skReleaseRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x39\n\x0b\x61pproximate\x18\x03 \x01(\x0b\x32\".trimask_proto.v1.ApproximatePriceH\x00\x12\x33\n\x08gaussian\x18\x04 \x01(\x0b\x32\x1f.trimask_proto.v1.GaussianPriceH\x00\x12,\n\x03sum\x18\x05 \x01(\x0b\x32\x1d.trimask_proto.v1.SumQuestionH\x01\x12.\n\x04gram\x18\x06 \x01(\x0b\x32\x1e.trimask_proto.v1.GramQuestionH\x01\x12\x30\n\x05table\x18\x07 \x01(\x0b\x32\x1f.trimask_proto.v1.TableQuestionH\x01\x12\x38\n\thistogram\x18\x08 \x01(\x0b\x32#.trimask_proto.v1.HistogramQuestionH\x01\x12;\n\x0bgroup_means\x18\t \x01(\x0b\x32$.trimask_proto.v1.GroupMeansQuestionH\x01\x42\x07\n\x05priceB\n\n\x08question\"2\n\x10\x41pproximatePrice\x12\x0f\n\x07\x65psilon\x18\x01 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x02 \x01(\x01\"\x1b\n\rGaussianPrice\x12\n\n\x02mu\x18\x01 \x01(\x01\"\x1e\n\x0bSumQuestion\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\"\x1f\n\x0cGramQuestion\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\"\"\n\rTableQuestion\x12\x11\n\tquestions\x18\x01 \x03(\t\"&\n\x11HistogramQuestion\x12\x11\n\tquestions\x18\x01 \x03(\t\"0\n\x12GroupMeansQuestion\x12\x0e\n\x06number\x18\x01 \x01(\t\x12\n\n\x02\x62y\x18\x02 \x03(\t\"I\n\x12\x41skReleaseResponse\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x10\n\x08replayed\x18\x03 \x01(\x08\"$\n\x10GetBudgetRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"`\n\x06Purses\x12\x14\n\x07\x65psilon\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05\x64\x65lta\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x0f\n\x02mu\x18\x03 \x01(\x01H\x02\x88\x01\x01\x42\n\n\x08_epsilonB\x08\n\x06_deltaB\x05\n\x03_mu\"\x8e\x01\n\x0b\x42udgetEntry\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12&\n\x04\x63ost\x18\x02 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\x17\n\x0freserve_time_ms\x18\x03 \x01(\x03\x12+\n\x05state\x18\x04 \x01(\x0e\x32\x1c.trimask_proto.v1.EntryState\"\xf9\x01\n\x11GetBudgetResponse\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.trimask_proto.v1.BudgetState\x12\'\n\x05total\x18\x02 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\'\n\x05spent\x18\x03 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12&\n\x04left\x18\x04 \x01(\x0b\x32\x18.trimask_proto.v1.Purses\x12\x0c\n\x04rows\x18\x05 \x01(\x04\x12.\n\x07\x65ntries\x18\x06 \x03(\x0b\x32\x1d.trimask_proto.v1.BudgetEntry\"&\n\x12\x45ndReleasesRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x15\n\x13\x45ndReleasesResponse*}\n\x0b\x42udgetState\x12\x1c\n\x18\x42UDGET_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x42UDGET_STATE_COLLECTING\x10\x01\x12\x1a\n\x16\x42UDGET_STATE_ANSWERING\x10\x02\x12\x17\n\x13\x42UDGET_STATE_CLOSED\x10\x03*u\n\nEntryState\x12\x1b\n\x17\x45NTRY_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45NTRY_STATE_RESERVED\x10\x01\x12\x18\n\x14\x45NTRY_STATE_ANSWERED\x10\x02\x12\x16\n\x12\x45NTRY_STATE_FAILED\x10\x03\x32\xbf\x01\n\x0eReleaseService\x12W\n\nAskRelease\x12#.trimask_proto.v1.AskReleaseRequest\x1a$.trimask_proto.v1.AskReleaseResponse\x12T\n\tGetBudget\x12\".trimask_proto.v1.GetBudgetRequest\x1a#.trimask_proto.v1.GetBudgetResponse2q\n\x13ReleaseOwnerService\x12Z\n\x0b\x45ndReleases\x12$.trimask_proto.v1.EndReleasesRequest\x1a%.trimask_proto.v1.EndReleasesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.release_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BUDGETSTATE']._serialized_start=1156
-  _globals['_BUDGETSTATE']._serialized_end=1281
-  _globals['_ENTRYSTATE']._serialized_start=1283
-  _globals['_ENTRYSTATE']._serialized_end=1400
+  _globals['_BUDGETSTATE']._serialized_start=1451
+  _globals['_BUDGETSTATE']._serialized_end=1576
+  _globals['_ENTRYSTATE']._serialized_start=1578
+  _globals['_ENTRYSTATE']._serialized_end=1695
   _globals['_ASKRELEASEREQUEST']._serialized_start=53
-  _globals['_ASKRELEASEREQUEST']._serialized_end=337
-  _globals['_APPROXIMATEPRICE']._serialized_start=339
-  _globals['_APPROXIMATEPRICE']._serialized_end=389
-  _globals['_GAUSSIANPRICE']._serialized_start=391
-  _globals['_GAUSSIANPRICE']._serialized_end=418
-  _globals['_SUMQUESTION']._serialized_start=420
-  _globals['_SUMQUESTION']._serialized_end=450
-  _globals['_GRAMQUESTION']._serialized_start=452
-  _globals['_GRAMQUESTION']._serialized_end=483
-  _globals['_ASKRELEASERESPONSE']._serialized_start=485
-  _globals['_ASKRELEASERESPONSE']._serialized_end=558
-  _globals['_GETBUDGETREQUEST']._serialized_start=560
-  _globals['_GETBUDGETREQUEST']._serialized_end=596
-  _globals['_PURSES']._serialized_start=598
-  _globals['_PURSES']._serialized_end=694
-  _globals['_BUDGETENTRY']._serialized_start=697
-  _globals['_BUDGETENTRY']._serialized_end=839
-  _globals['_GETBUDGETRESPONSE']._serialized_start=842
-  _globals['_GETBUDGETRESPONSE']._serialized_end=1091
-  _globals['_ENDRELEASESREQUEST']._serialized_start=1093
-  _globals['_ENDRELEASESREQUEST']._serialized_end=1131
-  _globals['_ENDRELEASESRESPONSE']._serialized_start=1133
-  _globals['_ENDRELEASESRESPONSE']._serialized_end=1154
-  _globals['_RELEASESERVICE']._serialized_start=1403
-  _globals['_RELEASESERVICE']._serialized_end=1594
-  _globals['_RELEASEOWNERSERVICE']._serialized_start=1596
-  _globals['_RELEASEOWNERSERVICE']._serialized_end=1709
+  _globals['_ASKRELEASEREQUEST']._serialized_end=506
+  _globals['_APPROXIMATEPRICE']._serialized_start=508
+  _globals['_APPROXIMATEPRICE']._serialized_end=558
+  _globals['_GAUSSIANPRICE']._serialized_start=560
+  _globals['_GAUSSIANPRICE']._serialized_end=587
+  _globals['_SUMQUESTION']._serialized_start=589
+  _globals['_SUMQUESTION']._serialized_end=619
+  _globals['_GRAMQUESTION']._serialized_start=621
+  _globals['_GRAMQUESTION']._serialized_end=652
+  _globals['_TABLEQUESTION']._serialized_start=654
+  _globals['_TABLEQUESTION']._serialized_end=688
+  _globals['_HISTOGRAMQUESTION']._serialized_start=690
+  _globals['_HISTOGRAMQUESTION']._serialized_end=728
+  _globals['_GROUPMEANSQUESTION']._serialized_start=730
+  _globals['_GROUPMEANSQUESTION']._serialized_end=778
+  _globals['_ASKRELEASERESPONSE']._serialized_start=780
+  _globals['_ASKRELEASERESPONSE']._serialized_end=853
+  _globals['_GETBUDGETREQUEST']._serialized_start=855
+  _globals['_GETBUDGETREQUEST']._serialized_end=891
+  _globals['_PURSES']._serialized_start=893
+  _globals['_PURSES']._serialized_end=989
+  _globals['_BUDGETENTRY']._serialized_start=992
+  _globals['_BUDGETENTRY']._serialized_end=1134
+  _globals['_GETBUDGETRESPONSE']._serialized_start=1137
+  _globals['_GETBUDGETRESPONSE']._serialized_end=1386
+  _globals['_ENDRELEASESREQUEST']._serialized_start=1388
+  _globals['_ENDRELEASESREQUEST']._serialized_end=1426
+  _globals['_ENDRELEASESRESPONSE']._serialized_start=1428
+  _globals['_ENDRELEASESRESPONSE']._serialized_end=1449
+  _globals['_RELEASESERVICE']._serialized_start=1698
+  _globals['_RELEASESERVICE']._serialized_end=1889
+  _globals['_RELEASEOWNERSERVICE']._serialized_start=1891
+  _globals['_RELEASEOWNERSERVICE']._serialized_end=2004
 # @@protoc_insertion_point(module_scope)

@@ -87,6 +87,9 @@ class AskReleaseRequest(_message.Message):
     GAUSSIAN_FIELD_NUMBER: _builtins.int
     SUM_FIELD_NUMBER: _builtins.int
     GRAM_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    HISTOGRAM_FIELD_NUMBER: _builtins.int
+    GROUP_MEANS_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     request_id: _builtins.bytes
@@ -107,6 +110,18 @@ class AskReleaseRequest(_message.Message):
     def gram(self) -> Global___GramQuestion:
         """Sums, squares and products of columns."""
 
+    @_builtins.property
+    def table(self) -> Global___TableQuestion:
+        """How many people gave each combination of answers."""
+
+    @_builtins.property
+    def histogram(self) -> Global___HistogramQuestion:
+        """How many people gave each answer, question by question."""
+
+    @_builtins.property
+    def group_means(self) -> Global___GroupMeansQuestion:
+        """The mean of a number in each group."""
+
     def __init__(
         self,
         *,
@@ -116,14 +131,17 @@ class AskReleaseRequest(_message.Message):
         gaussian: Global___GaussianPrice | None = ...,
         sum: Global___SumQuestion | None = ...,
         gram: Global___GramQuestion | None = ...,
+        table: Global___TableQuestion | None = ...,
+        histogram: Global___HistogramQuestion | None = ...,
+        group_means: Global___GroupMeansQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "price", b"price", "question", b"question", "sum", b"sum"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "group_means", b"group_means", "histogram", b"histogram", "price", b"price", "question", b"question", "sum", b"sum", "table", b"table"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "price", b"price", "question", b"question", "request_id", b"request_id", "study_id", b"study_id", "sum", b"sum"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "gaussian", b"gaussian", "gram", b"gram", "group_means", b"group_means", "histogram", b"histogram", "price", b"price", "question", b"question", "request_id", b"request_id", "study_id", b"study_id", "sum", b"sum", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_price: _TypeAlias = _typing.Literal["approximate", "gaussian"]  # noqa: Y015
     _WhichOneofArgType_price: _TypeAlias = _typing.Literal["price", b"price"]  # noqa: Y015
-    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["sum", "gram"]  # noqa: Y015
+    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["sum", "gram", "table", "histogram", "group_means"]  # noqa: Y015
     _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_price) -> _WhichOneofReturnType_price | None: ...
@@ -227,6 +245,82 @@ class GramQuestion(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GramQuestion: _TypeAlias = GramQuestion  # noqa: Y015
+
+@_typing.final
+class TableQuestion(_message.Message):
+    """Counts of every combination of levels."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of choices, yes-or-no attributes, bins and thresholds; more than two need their product declared."""
+
+    def __init__(
+        self,
+        *,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["questions", b"questions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TableQuestion: _TypeAlias = TableQuestion  # noqa: Y015
+
+@_typing.final
+class HistogramQuestion(_message.Message):
+    """Counts of every level of each question by itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in `TableQuestion`, in any number."""
+
+    def __init__(
+        self,
+        *,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["questions", b"questions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HistogramQuestion: _TypeAlias = HistogramQuestion  # noqa: Y015
+
+@_typing.final
+class GroupMeansQuestion(_message.Message):
+    """Sums of a number and counts by group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    number: _builtins.str
+    """The number, a yes-or-no attribute or a logarithm."""
+    @_builtins.property
+    def by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions that make the groups, as in `TableQuestion`."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.str = ...,
+        by: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupMeansQuestion: _TypeAlias = GroupMeansQuestion  # noqa: Y015
 
 @_typing.final
 class AskReleaseResponse(_message.Message):

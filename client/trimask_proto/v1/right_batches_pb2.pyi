@@ -172,16 +172,20 @@ class PauseIntakeResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TURN_FIELD_NUMBER: _builtins.int
+    PEOPLE_FIELD_NUMBER: _builtins.int
     turn: _builtins.int
     """The highest that this provider was told; higher than the request's if the collector was restored from a backup."""
+    people: _builtins.int
+    """While it is paused: how many people have taken part, as this provider counts for an order to close that names a number."""
     def __init__(
         self,
         *,
         turn: _builtins.int = ...,
+        people: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["people", b"people", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

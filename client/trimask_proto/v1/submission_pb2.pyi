@@ -143,6 +143,94 @@ class SubmitResponse(_message.Message):
 Global___SubmitResponse: _TypeAlias = SubmitResponse  # noqa: Y015
 
 @_typing.final
+class SubmitManyRequest(_message.Message):
+    """A few submissions to one study."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STUDY_ID_FIELD_NUMBER: _builtins.int
+    SUBMISSIONS_FIELD_NUMBER: _builtins.int
+    study_id: _builtins.bytes
+    """SHA-256 id of the study."""
+    @_builtins.property
+    def submissions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubmitRequest]:
+        """1 to 64, as each would be sent alone; their own study_id may be empty. The message has the size limit of a single one."""
+
+    def __init__(
+        self,
+        *,
+        study_id: _builtins.bytes = ...,
+        submissions: _abc.Iterable[Global___SubmitRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["study_id", b"study_id", "submissions", b"submissions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitManyRequest: _TypeAlias = SubmitManyRequest  # noqa: Y015
+
+@_typing.final
+class SubmitManyResponse(_message.Message):
+    """What became of each, in the order of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubmitOutcome]:
+        """One a submission."""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___SubmitOutcome] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitManyResponse: _TypeAlias = SubmitManyResponse  # noqa: Y015
+
+@_typing.final
+class SubmitOutcome(_message.Message):
+    """A receipt or a refusal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECEIPT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MS_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Why it was refused (docs/refusals.md); empty with a receipt."""
+    message: _builtins.str
+    """The same in words."""
+    retry_after_ms: _builtins.int
+    """Milliseconds after which it may be sent again, where that can help; 0 otherwise."""
+    @_builtins.property
+    def receipt(self) -> Global___SubmitResponse:
+        """The provider's receipt; absent if it was refused."""
+
+    def __init__(
+        self,
+        *,
+        receipt: Global___SubmitResponse | None = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        retry_after_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["receipt", b"receipt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "receipt", b"receipt", "retry_after_ms", b"retry_after_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitOutcome: _TypeAlias = SubmitOutcome  # noqa: Y015
+
+@_typing.final
 class GetSealingKeysRequest(_message.Message):
     """Asks for the keys to seal to."""
 

@@ -40,6 +40,11 @@ class SubmissionServiceStub:
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.SubmitMany = channel.stream_stream(
+                '/trimask_proto.v1.SubmissionService/SubmitMany',
+                request_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitManyRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitManyResponse.FromString,
+                _registered_method=True)
         self.GetSealingKeys = channel.unary_unary(
                 '/trimask_proto.v1.SubmissionService/GetSealingKeys',
                 request_serializer=trimask__proto_dot_v1_dot_submission__pb2.GetSealingKeysRequest.SerializeToString,
@@ -64,6 +69,15 @@ class SubmissionServiceServicer:
     def Submit(self, request, context):
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitMany(self, request_iterator, context):
+        """The same for many submissions, from whoever has many people's answers: an institution with a table. Each message of the
+        stream is answered by one, in order, after what it brought is on disk; only then is the next one read. A message passes
+        the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,6 +114,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.Submit,
                     request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.FromString,
                     response_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.SerializeToString,
+            ),
+            'SubmitMany': grpc.stream_stream_rpc_method_handler(
+                    servicer.SubmitMany,
+                    request_deserializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitManyRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_submission__pb2.SubmitManyResponse.SerializeToString,
             ),
             'GetSealingKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSealingKeys,
@@ -145,6 +164,33 @@ class SubmissionService:
             '/trimask_proto.v1.SubmissionService/Submit',
             trimask__proto_dot_v1_dot_submission__pb2.SubmitRequest.SerializeToString,
             trimask__proto_dot_v1_dot_submission__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitMany(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/trimask_proto.v1.SubmissionService/SubmitMany',
+            trimask__proto_dot_v1_dot_submission__pb2.SubmitManyRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_submission__pb2.SubmitManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,11 @@ class SubmissionServiceStub:
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
     """
+    SubmitMany: _grpc.StreamStreamMultiCallable[_submission_pb2.SubmitManyRequest, _submission_pb2.SubmitManyResponse]
+    """The same for many submissions, from whoever has many people's answers: an institution with a table. Each message of the
+    stream is answered by one, in order, after what it brought is on disk; only then is the next one read. A message passes
+    the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
+    """
     GetSealingKeys: _grpc.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
@@ -57,6 +62,11 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     Submit: _aio.UnaryUnaryMultiCallable[_submission_pb2.SubmitRequest, _submission_pb2.SubmitResponse]  # type: ignore[assignment]
     """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
     receipt; the same id with other bytes is refused.
+    """
+    SubmitMany: _aio.StreamStreamMultiCallable[_submission_pb2.SubmitManyRequest, _submission_pb2.SubmitManyResponse]  # type: ignore[assignment]
+    """The same for many submissions, from whoever has many people's answers: an institution with a table. Each message of the
+    stream is answered by one, in order, after what it brought is on disk; only then is the next one read. A message passes
+    the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
     """
     GetSealingKeys: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]  # type: ignore[assignment]
     """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
@@ -81,6 +91,17 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_submission_pb2.SubmitResponse, _abc.Awaitable[_submission_pb2.SubmitResponse]]:
         """Takes in one component of one submission. Answered after it is on disk. The same id and bytes again give the same
         receipt; the same id with other bytes is refused.
+        """
+
+    @_abc_1.abstractmethod
+    def SubmitMany(
+        self,
+        request_iterator: _MaybeAsyncIterator[_submission_pb2.SubmitManyRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_submission_pb2.SubmitManyResponse], _abc.AsyncIterator[_submission_pb2.SubmitManyResponse]]:
+        """The same for many submissions, from whoever has many people's answers: an institution with a table. Each message of the
+        stream is answered by one, in order, after what it brought is on disk; only then is the next one read. A message passes
+        the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
         """
 
     @_abc_1.abstractmethod

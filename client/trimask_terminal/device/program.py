@@ -159,5 +159,29 @@ def build_parser() -> argparse.ArgumentParser:
     )
     withdraw.add_argument("--yes", action="store_true", help="do not ask; it cannot be undone")
     withdraw.set_defaults(run=with_queue(taking_part.withdraw))
+
+    table = commands.add_parser(
+        "send-table", help="submit everybody in a table, for an institution that has it"
+    )
+    table.add_argument("study", type=Path, help="the signed study's file")
+    table.add_argument("table", type=Path, metavar="people.csv", help="a line a person, a column a question")
+    table.add_argument(
+        "--invitations",
+        type=Path,
+        metavar="links.csv",
+        help="one a person, in order, if the study is for invited people",
+    )
+    table.add_argument("--id", help="the study id you were given; a study with another is refused")
+    table.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="receipts, refusals and how far it has come (default: beside the table, ending in .sent); after a crash the "
+        "same command goes on from there",
+    )
+    table.add_argument(
+        "--agree", action="store_true", help="do not ask: all people in the table have agreed to take part"
+    )
+    table.set_defaults(run=taking_part.send_table)
     json_everywhere(parser)
     return parser

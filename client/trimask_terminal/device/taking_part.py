@@ -1,4 +1,5 @@
-"""`trimask-client join|institutions|answer|send|status|budget|receipt|withdraw`: from an invitation to what became of it.
+"""`trimask-client join|institutions|answer|send|status|budget|receipt|withdraw`: from an invitation to what became of it;
+and `send-table`, for an institution that has many people's answers.
 
 A device that takes part from a shell has a folder, in which the first digits of an id say what a person means.
 """
@@ -6,9 +7,11 @@ A device that takes part from a shell has a folder, in which the first digits of
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,15 +26,16 @@ from trimask_client.queue_entry import Entry
 from trimask_client.records import device_key, write_private
 from trimask_client.submission_status import submission_words
 from trimask_core.basics.clock import SystemClock
-from trimask_core.basics.errors import AnswerError, ConfigError, StudyError
+from trimask_core.basics.errors import AnswerError, ConfigError, Refused, StudyError
 from trimask_core.form.form import Eligibility, Form
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, load_directories
-from trimask_core.submit.invitation import Link
+from trimask_core.submit.invitation import Invitation, Link
 from trimask_core.submit.receipt import Receipt, is_receipt, read_receipt, receipt_link
 from trimask_terminal.exits import Exit, NothingThere
 from trimask_terminal.options import print_json
+from trimask_terminal.running import made
 
 
 def _home(args: argparse.Namespace) -> Path:
@@ -381,3 +385,82 @@ def _sure(args: argparse.Namespace, submission_id: bytes) -> bool:
         return True
     print("Not withdrawn.")
     return False
+
+
+_TABLE_WORDS = """\
+You have these people's answers in a file, and go on having them. What leaves this machine is what each person's
+own device would send: {kinds}
+No right provider is given the answers, nor is the collector. The study's status says that an institution
+submitted these people."""
+_KINDS = {
+    "rows": "a row with noise and a mask, split among right providers.",
+    "moments": "a report split among right providers.",
+}
+
+
+def send_table(args: argparse.Namespace) -> int:
+    """Submit everybody in a table. After a crash the same command goes on, with the same bytes."""
+    from trimask_client.gateway import RECEIPTS_FILE, REFUSED_FILE, Gateway
+    from trimask_client.table import read_people
+
+    folder = args.out or args.table.with_suffix(".sent")
+    with Gateway(args.study, study_id=args.id, folder=folder, timeout_seconds=args.timeout) as gateway:
+        study = gateway.study
+        people = read_people(args.table, study.schema, study.form)
+        invitations = _invitations(args.invitations) if args.invitations else ()
+        print(_TABLE_WORDS.format(kinds=_KINDS[study.suite.name]))
+        consent = study.form and study.form.consent(study.form.language(os.environ.get("LANG")))
+        if consent:
+            print(f"\n{consent.text}\n\n(consent, version {consent.version})")
+        if not args.agree:
+            if args.json or not sys.stdin.isatty():
+                raise ConfigError("give --agree if all people in the table have agreed to take part")
+            if input("\nHave they all agreed to take part? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise StudyError("not agreed to; nothing was sent")
+        if people.unused:
+            print(f"Not asked by the study, so left out: {', '.join(people.unused)}", file=sys.stderr)
+        places = {line: place for place, line in enumerate(people.lines, 1)}
+        refused, accepted = list[tuple[int, Refused]](), 0
+        for line, outcome in gateway.submit_many(people.answers, invitations, people.lines):
+            if isinstance(outcome, Refused):
+                refused.append((line, outcome))
+            else:
+                accepted += 1
+            if sys.stderr.isatty() and (places[line] % 64 == 0 or places[line] == len(places)):
+                print(_bar(places[line], len(places)), end="", file=sys.stderr, flush=True)
+    for line, refusal in refused[:_LISTED]:
+        print(f"line {line}: {refusal.reason}: {refusal}", file=sys.stderr)
+    if len(refused) > _LISTED:
+        print(f"and {len(refused) - _LISTED} more", file=sys.stderr)
+    made(folder=str(folder), accepted=accepted, refused=dict(Counter(str(one.reason) for _, one in refused)))
+    began = (
+        f", {len(places) - accepted - len(refused):,} before" if accepted + len(refused) < len(places) else ""
+    )
+    print(
+        f"\n{accepted:,} accepted, {len(refused):,} refused{began}. Receipts, a link a person: {folder / RECEIPTS_FILE}\n"
+        "Whoever has one can withdraw that submission: hand each to its person, or keep the file as you keep the table."
+    )
+    if refused:
+        print(f"Who was refused, and why, is in {folder / REFUSED_FILE}.")
+    return Exit.NO if refused else Exit.DONE
+
+
+_LISTED = 20
+_BAR = 40
+
+
+def _bar(done: int, people: int) -> str:
+    filled = _BAR * done // people
+    end = "\n" if done == people else ""
+    return f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {people:,}{end}"
+
+
+def _invitations(path: Path) -> Iterator[Invitation]:
+    """From a file with a link a line, or a table with a column `link`, as `trimask study invitations` writes them."""
+    for number, cells in enumerate(csv.reader(path.read_text(encoding="utf-8").splitlines()), 1):
+        link = next((cell for cell in cells if Link.looks_like_one(cell)), None)
+        invitation = None if link is None else Link.parse(link).invitation
+        if invitation is not None:
+            yield invitation
+        elif number > 1 and any(cells):
+            raise ConfigError(f"{path}, line {number}: there is no invitation in it")

@@ -15,6 +15,7 @@ def summary(study: Study) -> dict[str, Any]:
     return {
         "honest_providers": moments.honest_providers,
         "ball_norm": moments.ball_norm,
+        "several_releases": moments.several_releases,
         "bits": moments.layout.bits,
         "elements": moments.layout.elements,
     }
@@ -81,7 +82,11 @@ def facts(study: Study) -> list[tuple[str, str]]:
             "a report",
             f"{layout.q} columns, {layout.bits} bits and their proof, {layout.elements:,} numbers in shares",
         ),
-        ("together", f"{study.release_rows:,} or more published"),
+        (
+            "together",
+            f"{study.release_rows:,} or more published"
+            + (", again and again" if moments.several_releases else ", when the study closes"),
+        ),
     ]
 
 

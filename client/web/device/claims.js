@@ -106,22 +106,26 @@ function checkDiscrete(study, guarantee, entries, masked, towards) {
 
 /** @param {Study} study */
 function momentsClaims(study) {
-  const { public: guarantee, collector, rowNorm, sigma } = study.protection;
+  const { public: guarantee, collector, rowNorm } = study.protection;
   if (guarantee === null) return [];
   const near = guarantee.neighbours;
   if (near.relation !== "record" || near.rowNorm !== rowNorm || collector !== null) {
     throw new StudyError("what this study promises is not about records of its own norm: take no part");
   }
-  // docs/theory/verified-moments.md#sensitivity
-  const square = study.moments.layout.radiusSquared.toNumber();
-  const distance = Math.SQRT2 * (square >= 2 ? square : 2 * Math.sqrt(Math.max(square - 1, 0)));
-  const s = distance ? sigma / distance : Infinity;
+  const s = momentsNoise(study);
   const { epsilon, delta } = pairOf(guarantee, "everybody");
   compare(delta, Number.isFinite(s) ? gaussianDelta(epsilon, s) : 0, epsilon, "everybody");
   if (guarantee.mu !== null && !(1 / s <= guarantee.mu * (1 + ALLOWED))) {
     throw new StudyError(`this study promises mu = ${guarantee.mu}, but its noise gives ${1 / s}: take no part`);
   }
   return [];
+}
+
+/** sigma / sensitivity in the moments suite (docs/theory/verified-moments.md#sensitivity); infinite if nothing moves. @param {Study} study */
+export function momentsNoise(study) {
+  const square = study.moments.layout.radiusSquared.toNumber();
+  const distance = Math.SQRT2 * (square >= 2 ? square : 2 * Math.sqrt(Math.max(square - 1, 0)));
+  return distance ? study.protection.sigma / distance : Infinity;
 }
 
 /** @param {Guarantee} guarantee @param {string} towards */

@@ -1,6 +1,6 @@
 /**
  * Standard normals from random words, the same to the last bit on every machine: Box-Muller by additions, multiplications,
- * divisions, square roots and frexp alone, in the order of `trimask_core.rows.frame`. Nothing here may be rearranged.
+ * divisions, square roots and frexp alone, in the order of `trimask_core.rows.noise_columns`. Nothing here may be rearranged.
  */
 import { Stream } from "./crypto.js";
 import { frexp } from "./floats.js";

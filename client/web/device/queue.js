@@ -379,13 +379,10 @@ export class Queue {
     const progress = await this.#progress(name);
     // From here on a part of it may be out, whatever is known of that.
     if (!(await this.#vault.names(PROGRESS)).includes(name)) await this.#vault.change([[PROGRESS, name, progress]]);
+    /** @type {[string, DeviceError][]} */
     const failures = [];
-    /** @type {[string, string][]} */
-    const causes = [];
-    let askedMs = 0;
-    for (let provider = 1; provider <= submission.sealed.length; provider++) {
+    const ask = async (/** @type {number} */ provider) => {
       const role = `R${provider}`;
-      if (progress["receipts"].some((/** @type {any} */ item) => item.role === role)) continue;
       try {
         const receipt = await calls.upload(this.transport, study, submission, provider, admission);
         progress["receipts"] = [...progress["receipts"], kept(receipt)].sort(byRole);
@@ -393,20 +390,27 @@ export class Queue {
         this.#signed(role);
       } catch (error) {
         if (!(error instanceof DeviceError)) throw error;
-        failures.push(error.message.includes(role) ? error.message : `${role}: ${error.message}`);
-        causes.push([role, causeOf(error)]);
-        progress["told"] = error instanceof Refused ? error.reason.told : null;
-        if (error instanceof Refused) askedMs = Math.max(askedMs, error.retryAfterMs ?? 0);
-        if (error instanceof Refused && error.reason.final) progress["final"] = true;
-        // The first provider decides whose an invitation is: used twice, it then counts once, not never.
-        if (progress["final"] || (admission.length && !progress["receipts"].length)) break;
+        failures.push([role, error]);
       }
-    }
+    };
+    const had = progress["receipts"].map((/** @type {any} */ item) => item.role);
+    const missing = Array.from(submission.sealed, (_, place) => place + 1).filter((provider) => !had.includes(`R${provider}`));
+    // The first provider decides whose an invitation is: used twice, it then counts once, not never. Then all at once: one that
+    // does not answer delays no other.
+    if (admission.length && !had.length) await ask(Number(missing.shift()));
+    if (!failures.length) await together(missing.map(ask));
+    failures.sort(([one], [other]) => byRole({ role: one }, { role: other }));
+    const refusals = failures.flatMap(([, error]) => (error instanceof Refused ? [error] : []));
+    const last = failures.at(-1)?.[1];
+    const decided = refusals.find(({ reason: { final } }) => final) ?? last;
+    if (decided instanceof Refused && decided.reason.final) progress["final"] = true;
+    if (decided) progress["told"] = decided instanceof Refused ? decided.reason.told : null;
     if (progress["receipts"].length === submission.sealed.length) return this.#finish(study, submission, progress, payload["draftId"]);
     progress["attempts"] += 1;
-    progress["why"] = failures.join("; ").replace(/\.$/, "");
-    progress["causes"] = causes;
-    progress["nextMs"] = this.#now() + Math.max(askedMs, pauseMs(progress["attempts"], this.#random));
+    progress["why"] = failures.map(([role, { message }]) => (message.includes(role) ? message : `${role}: ${message}`)).join("; ").replace(/\.$/, "");
+    progress["causes"] = failures.map(([role, error]) => [role, causeOf(error)]);
+    const askedMs = refusals.map(({ retryAfterMs }) => retryAfterMs ?? 0); // never sooner than a provider asked for
+    progress["nextMs"] = this.#now() + Math.max(...askedMs, pauseMs(progress["attempts"], this.#random));
     await this.#vault.alone(() => this.#vault.change([[PROGRESS, name, progress]]));
     return this.entry(name);
   }
@@ -429,6 +433,11 @@ export class Queue {
     await this.#vault.alone(() => this.#vault.change([[RECEIPTS, name, record], [PAYLOADS, name, null], [PROGRESS, name, null]]));
     return this.entry(name);
   }
+}
+
+/** All of them, to their end; the first error of the program's own is thrown then. @param {Promise<void>[]} calls */
+async function together(calls) {
+  for (const done of await Promise.allSettled(calls)) if (done.status === "rejected") throw done.reason;
 }
 
 /** Why a provider has no part: a refusal's reason, "offline" if it was not reached, "untrusted" for a wrong answer. @param {DeviceError} error */

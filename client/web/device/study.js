@@ -50,7 +50,7 @@ export class Study {
   /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id @param {SuiteCode} code */
   constructor(data, id, code) {
     if (data["format"] !== FORMAT) throw new StudyError(`this is not a study of format ${FORMAT}`);
-    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders", "weight"]);
+    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders", "weight", "pilot"]);
     this.id = id;
     const [title, purpose, contact, tlsRoots, admission, signer, ownerKey, access, licence] = TEXTS.map((name) => textOf(data[name], name));
     this.title = String(title);
@@ -78,6 +78,8 @@ export class Study {
     this.web = data["web"] === null ? null : readWeb(data["web"]);
     /** How much each person's answers count; null where all count the same. Written only where there is one. */
     this.weight = "weight" in data ? new Weight(data["weight"], this.schema) : null;
+    // What shrinking rows takes from the moments, for who reads releases: signed with the study, and nothing to a device.
+    if ("pilot" in data) keysOf(objectOf(data["pilot"], "pilot"), ["people", "mean", "factors", "rest"], "pilot");
     this.#checkAdmission();
     const suite = objectOf(data["suite"], "suite");
     this.suite = textOf(suite["name"], "suite.name");

@@ -27,12 +27,14 @@ export function newWithdrawal({ studyId, title, receipt }, withdrawalKey, provid
 export async function askProviders(transport, study, record, admission, nowMs, source) {
   /** @type {{ role: string, withdrawTimeMs: number, signature: string }[]} */
   const confirmed = [...record["confirmed"]];
+  /** @type {string[]} */
   const failures = [];
   let late = 0;
   let told = null;
-  for (let provider = 1; provider <= study.right.length; provider++) {
-    const role = `R${provider}`;
-    if (confirmed.some((word) => word.role === role)) continue;
+  const had = confirmed.map(({ role }) => role);
+  await Promise.all(study.right.map(async (_, place) => {
+    const [role, provider] = [`R${place + 1}`, place + 1];
+    if (had.includes(role)) return;
     try {
       const word = await calls.withdraw(transport, study, fromHex(record["withdrawalKey"]), provider, admission);
       confirmed.push({ ...word, signature: toHex(word.signature) });
@@ -42,13 +44,13 @@ export async function askProviders(transport, study, record, admission, nowMs, s
       if (error instanceof Refused && error.reason.word === "already_in_block") late += 1;
       failures.push(error.message.includes(role) ? error.message : `${role}: ${error.message}`);
     }
-  }
+  }));
   const all = study.right.length;
   const state = confirmed.length === all ? "withdrawn" : late === all ? "too_late" : "withdrawing";
   const attempts = record["attempts"] + 1;
   confirmed.sort((one, other) => Number(one.role.slice(1)) - Number(other.role.slice(1)));
   const nextMs = state === "withdrawing" ? nowMs + pauseMs(attempts, source) : null;
-  return { ...record, state, confirmed, attempts, nextMs, told, why: failures.join("; ").replace(/\.$/, "") };
+  return { ...record, state, confirmed, attempts, nextMs, told, why: failures.sort().join("; ").replace(/\.$/, "") };
 }
 
 /** How far it has come. @param {string} submissionId @param {Record_} record @returns {Entry} */

@@ -1,13 +1,13 @@
 // A study's own form: what is asked, in which order, and how answers become the schema's attributes. The port of
 // trimask_core.form.form: two programs that show the same form send the same rows.
 
-import { AnswerError, FormError } from "./errors.js";
+import { AnswerError } from "../device/errors.js";
 import { Question } from "./question.js";
-import { inLanguage } from "./texts.js";
+import { FormError, inLanguage } from "./texts.js";
 
 /** @typedef {import("./question.js").QuestionData} QuestionData */
 /** @typedef {import("./texts.js").Texts} Texts */
-/** @typedef {import("./question.js").Value} Value */
+/** @typedef {import("./skip_logic.js").Value} Value */
 /** @typedef {import("./question.js").Filled} Filled */
 /** @typedef {Record<string, unknown>} Responses as a person gave them, by question */
 /** @typedef {{version: string, language: string, text: string}} ConsentText */

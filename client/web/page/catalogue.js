@@ -73,6 +73,11 @@ export class Catalogue {
     return new Intl.DateTimeFormat(this.locale, { dateStyle: "long", timeStyle: "short" }).format(ms);
   }
 
+  /** A day as files are named by it. @param {number} ms */
+  day(ms) {
+    return new Intl.DateTimeFormat("sv-SE-u-nu-latn", { dateStyle: "short" }).format(ms);
+  }
+
   /** Names in a row.
    * @param {string[]} names */
   list(names) {

@@ -1,19 +1,23 @@
-// The exact statement: what the study promises, in the words of trimask_core.explain.rows, moments.words and trimask_client.study_words.
-// In English, as it is read out by every other program; the page's own words say the same more simply.
+// The exact statement: the port of trimask_core.explain.statement, with its sentences, which are in English, as institutions sign
+// them; the page's own words say the same more simply.
 
 import { erfc } from "../device/floats.js";
 import { explain } from "../device/index.js";
 import { general } from "../form/plain_text.js";
+import SENTENCES from "./words/exact.js";
 
 /** @typedef {import("../device/index.js").Study} Study */
 /** @typedef {import("../device/protection.js").Guarantee} Guarantee */
 
+/** @param {keyof typeof SENTENCES} key @param {Record<string, unknown>} [values] */
+const say = (key, values = {}) => SENTENCES[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+
 /** Paragraphs. `unchecked`: what of the promise a device cannot work out.
  * @param {Study} study @param {string[]} unchecked @returns {string[]} */
 export function exactStatement(study, unchecked) {
-  const told = "Who is behind this study is told which invitations were used, so as to remind the others: whoever sent you yours can " +
-    "see that you answered, not what.";
-  return [promise(study, unchecked), collusion(study), ...weights(study), ...(study.reminders ? [told] : []), `Study id: ${hex(study.id)}.`];
+  const weights = study.weight === null ? [] : [say("weights", weightValues(study))];
+  const reminders = study.reminders ? [say("reminders")] : [];
+  return [promise(study, unchecked), colluders(study), ...weights, ...reminders, say("id", { id: hex(study.id) })];
 }
 
 /** How many times as much as another a person may count, and by the answer to what.
@@ -24,64 +28,49 @@ export function weightValues(study) {
   return { times: general(high / low, 3), question: label || asked };
 }
 
-/** @param {Study} study @returns {string[]} */
-function weights(study) {
-  if (study.weight === null) return [];
-  const { times, question } = weightValues(study);
-  return [`Answers do not all count the same: one person's may count up to ${times} times as much as another's, by the answer to “${question}”.`];
-}
-
-/** Whether what is published has noise in it.
- * @param {Study} study */
-export const hasNoise = (study) => study.protection.sigma > 0 || study.protection.budget !== null;
+/** @param {Study} study */
+const hasNoise = (study) => study.protection.sigma > 0 || study.protection.budget !== null;
 
 /** e^epsilon, by which a conclusion may become more likely, as a number people can read.
  * @param {number} epsilon */
-export function factorWords(epsilon) {
+function factorWords(epsilon) {
   if (epsilon > Math.log(1e9)) return `10^${Math.ceil(epsilon / Math.log(10))}`;
   const factor = Math.exp(epsilon);
   return factor < 100 ? general(factor, 3) : Math.round(factor).toLocaleString("en");
 }
 
 /** The guarantees of a study with noise and towards whom each is, the weaker first.
- * @param {Study} study @returns {{who: string, guarantee: Guarantee, towards: "public" | "collector", people: number}[]} */
-export function promises(study) {
+ * @param {Study} study @returns {[string, Guarantee][]} */
+function promises(study) {
   const { public: everybody, collector } = study.protection;
-  if (study.suite !== "rows") {
-    const needed = study.moments.honestProviders;
-    const adds = needed === 1 ? "one right provider adds its noise" : `${needed} right providers add their noise`;
-    const who = `everybody, the collector and the other right providers included, as long as ${adds} as agreed, however few people are in a release`;
-    return everybody === null ? [] : [{ who, guarantee: everybody, towards: "public", people: study.releaseRows }];
-  }
+  /** @type {[string, Guarantee][]} */
   const found = [];
-  if (everybody !== null) {
-    const who = `everybody who sees what is published (at least ${study.releaseRows} people together)`;
-    found.push({ who, guarantee: everybody, towards: /** @type {const} */ ("public"), people: study.releaseRows });
+  if (study.suite !== "rows") {
+    const number = study.moments.honestProviders;
+    const providers = say(number === 1 ? "providers.one" : "providers.many", { number });
+    if (everybody !== null) found.push([say("towards.everybody", { providers }), everybody]);
+    return found;
   }
-  if (collector !== null) {
-    const who = `the collector, who sees single blocks (at least ${study.rows.blockRows} people together)`;
-    found.push({ who, guarantee: collector, towards: /** @type {const} */ ("collector"), people: study.rows.blockRows });
-  }
-  return found.sort((a, b) => (b.guarantee.epsilon ?? 0) - (a.guarantee.epsilon ?? 0));
+  if (everybody !== null) found.push([say("towards.public", { people: study.releaseRows }), everybody]);
+  if (collector !== null) found.push([say("towards.collector", { people: study.rows.blockRows }), collector]);
+  return found.sort(([, a], [, b]) => (b.epsilon ?? 0) - (a.epsilon ?? 0));
 }
 
 /** @param {Study} study @param {string[]} unchecked */
 function promise(study, unchecked) {
   const { budget, sigma } = study.protection;
-  if (budget !== null) return withBudget(study, purses(budget));
-  if (!sigma) return `${withoutNoise(study)} Somebody who knows everybody else's answers could work yours out.`;
-  const lines = promises(study).map(({ who, guarantee }) => `Towards ${who}: ${guaranteeWords(guarantee)}`);
-  lines.push(...unchecked.map((what) => `This device could not check that: ${what}.`), ...honestPeople(study));
-  return lines.join("\n") || "This study states no guarantee.";
+  if (budget !== null) return say("budget", { purses: purses(budget), noise: noiseSentence(study) });
+  if (!sigma) return `${say(study.suite === "rows" ? "exact.rows" : "exact.moments")} ${say("exact.known")}`;
+  const lines = promises(study).map(([who, guarantee]) => say("towards", { who, promise: guaranteeWords(guarantee) }));
+  lines.push(...unchecked.map((what) => say("unchecked", { what })), ...honestPeople(study));
+  return lines.join("\n") || say("towards.nobody");
 }
 
 /** @param {Guarantee} guarantee */
 function guaranteeWords(guarantee) {
   const { epsilon, delta } = guarantee;
-  const stated = `${stating(guarantee)}.`;
-  if (epsilon === null || delta === null) return stated;
-  return `${stated} In words: had your answers been quite different, the probability of anything that can be concluded from it ` +
-    `would change by a factor of at most ${factorWords(epsilon)}, but for a chance of ${general(delta, 2)}.`;
+  if (epsilon === null || delta === null) return `${stating(guarantee)}.`;
+  return `${stating(guarantee)}. ${say("factor", { factor: factorWords(epsilon), delta: general(delta, 2) })}`;
 }
 
 /** @param {Guarantee} guarantee */
@@ -110,116 +99,72 @@ function stating({ epsilon, delta, mu, enclosed, discreteEpsilon, neighbours, ba
 /** @param {Study} study */
 function honestPeople(study) {
   const { byHonestRows, public: everybody, sigma } = study.protection;
-  if (study.suite !== "rows") {
-    const said = "These numbers do not depend on how many of the other people are honest: the providers add the noise.";
-    return sigma ? [said] : [];
-  }
+  if (study.suite !== "rows") return sigma ? [say("honest.moments")] : [];
   if (byHonestRows.length === 0 || everybody === null) return [];
-  const delta = everybody.delta === null ? "unknown" : general(everybody.delta, 2);
   const at = (/** @type {number} */ honest) => byHonestRows.find(([rows]) => rows <= honest)?.[1];
-  const line = (/** @type {string} */ who, /** @type {number} */ rows) =>
-    `- ${who}: ${[rows, Math.floor(rows / 2), 1].map(at).map((found) => (found === undefined ? "unknown" : general(found, 3))).join(", ")}`;
+  const told = (/** @type {number} */ rows) =>
+    [rows, Math.floor(rows / 2), 1].map(at).map((found) => (found === undefined ? "unknown" : general(found, 3))).join(", ");
   return [
-    "A person is hidden by the noise of the others too. Those of them who work with an attacker can take theirs out again. " +
-      `Epsilon, at delta ${delta}, if all of the others are honest, half, or none:`,
-    line(`a release of ${study.releaseRows}`, study.releaseRows),
-    line(`a block of ${study.rows.blockRows}, towards the collector`, study.rows.blockRows),
+    say("honest.rows", { delta: everybody.delta === null ? "unknown" : general(everybody.delta, 2) }),
+    say("honest.release", { rows: study.releaseRows, found: told(study.releaseRows) }),
+    say("honest.block", { rows: study.rows.blockRows, found: told(study.rows.blockRows) }),
   ];
-}
-
-/** @param {Study} study */
-function withoutNoise(study) {
-  if (study.suite === "rows") {
-    return "What is published is exact: it shows sums over everybody and no single row, but it carries no differential-privacy guarantee.";
-  }
-  return "What is published is exact: it shows sums over everybody, without noise, and carries no differential-privacy guarantee. " +
-    "A collector whose program was changed could bring all the other participants itself, and subtract them from the sums. " +
-    "Such a study is for trying things out.";
 }
 
 /** @param {import("../device/protection.js").Budget} budget */
 function purses({ epsilon, delta, mu }) {
   const found = [];
-  if (epsilon !== null && delta !== null) found.push(`epsilon ${general(epsilon, 6)} and delta ${general(delta, 6)}`);
-  if (mu !== null) found.push(`mu ${general(mu, 6)}`);
-  return `a budget of ${found.join(" and of ")}`;
-}
-
-/** @param {Study} study @param {string} purse */
-function withBudget(study, purse) {
-  return "Nothing is published as it is. The sums stay in parts with the right providers, so that nobody holds them; each adds its " +
-    `own noise to every answer to a question, and gives none once ${purse} is spent by its own account. ${noiseSentence(study)}`;
+  if (epsilon !== null && delta !== null) found.push(say("purse.epsilon", { epsilon: general(epsilon, 6), delta: general(delta, 6) }));
+  if (mu !== null) found.push(say("purse.mu", { mu: general(mu, 6) }));
+  return say("purses", { purses: found.join(" and of ") });
 }
 
 /** @param {Study} study */
 function noiseSentence(study) {
-  if (!hasNoise(study)) return "The release has no noise, and is not private.";
-  const honest = study.moments.honestProviders;
-  const adds = honest === 1 ? "one right provider adds its noise" : `${honest} right providers add their noise`;
-  return `The release is private as long as ${adds} as agreed.`;
+  if (!hasNoise(study)) return say("noise.none");
+  const number = study.moments.honestProviders;
+  return say(number === 1 ? "noise.one" : "noise.many", { number });
 }
 
-/** @param {Study} study @returns {(role: string) => string} */
-const whoIn = (study) => (role) => {
-  const { organisation } = study.party(role);
-  return organisation ? `${organisation} (${role})` : role;
-};
-
-/** @param {Study} study */
-function collusion(study) {
+/** Who would have to collude, and what that counts on. @param {Study} study */
+function colluders(study) {
   const all = explain(study).coalitions;
   const smallest = Math.min(...all.map(({ parties }) => parties.length));
   const shown = all.filter(({ parties }) => parties.length === smallest);
-  const lines = [`${summary(study, smallest)} To see answers, these would have to break their word together:`];
+  const lines = [`${summary(study, smallest)} ${say("colluders")}`];
+  const named = (/** @type {string} */ role) => {
+    const { organisation } = study.party(role);
+    return organisation ? `${organisation} (${role})` : role;
+  };
   for (const { parties, exact, needsDevice } of shown) {
-    const what = study.suite === "rows" ? `${exact ? "every row" : "estimates of every row"}${needsDevice ? ", if a device helps" : ""}` : "every answer";
-    lines.push(`- ${parties.map(whoIn(study)).join(" and ")}, for ${what}`);
+    const row = say(exact ? "colluders.row" : "colluders.estimates");
+    const what = study.suite !== "rows" ? say("colluders.answer") : needsDevice ? say("colluders.device", { what: row }) : row;
+    lines.push(say("colluders.line", { who: parties.map(named).join(" and "), what }));
   }
-  if (all.length > shown.length) lines.push(`- or one of ${all.length - shown.length} larger groups.`);
+  if (all.length > shown.length) lines.push(say("colluders.larger", { number: all.length - shown.length }));
   return [...lines, collusionNote(study)].join("\n");
 }
 
 /** @param {Study} study @param {number} smallest */
 function summary(study, smallest) {
-  if (study.suite === "rows") {
-    if (smallest === 2) return "No party alone, following the protocol, can recover answers, whatever devices help it; some two together can.";
-    return `No ${smallest - 1} parties together, following the protocol, can recover answers, whatever devices help them.`;
-  }
+  if (study.suite === "rows") return smallest === 2 ? say("collusion.two") : say("collusion.more", { safe: smallest - 1 });
   const them = smallest === 2 ? "Both" : `All ${smallest}`;
-  if (!hasNoise(study)) {
-    return `${them} right providers together could read the answers from their parts; nobody else, and no fewer of them. But the sums ` +
-      "are opened without noise, and may show answers too.";
-  }
-  return `${them} right providers together could read the answers; nobody else, and no fewer of them, whatever they do.`;
+  return say(hasNoise(study) ? "collusion.noise" : "collusion.exact", { them });
 }
 
 /** @param {Study} study */
 function collusionNote(study) {
-  if (study.suite === "rows") return followed(study) + together(study);
-  const changed = "One changed program can leave people out or make the result wrong";
-  if (!hasNoise(study)) return `${noiseSentence(study)} ${changed}.`;
-  return `${noiseSentence(study)} This holds whatever programs the others run. ${changed}; it cannot show anybody's answers.`;
-}
-
-/** @param {Study} study */
-function followed(study) {
-  return study.rows.tagHolders.length > 0
-    ? "This counts on institutions running the agreed program. One whose program was changed to alter the parts of answers it was " +
-      "given, by more than a trace, is found out before anything is put together; of two or more that were changed it says nothing."
-    : "This counts on every institution running the agreed program. It does not cover one whose program was changed to alter what " +
-      "it passes on.";
-}
-
-/** What hides a person from all right providers together. @param {Study} study */
-function together(study) {
+  if (study.suite !== "rows") {
+    const changed = say("changed");
+    return `${noiseSentence(study)} ${hasNoise(study) ? say("changed.noise", { changed }) : `${changed}.`}`;
+  }
+  const followed = say(study.rows.tagHolders.length > 0 ? "followed.tagged" : "followed.untagged");
   const mu = study.protection.rightProviders?.mu ?? null;
-  if (mu === null) return "";
-  return ` From all ${study.right.length} institutions that get a part, together, your own noise alone would hide you: of two answers ` +
-    `they could tell yours with a chance of up to ${guessWords(mu)}.`;
+  return mu === null ? followed : followed + say("together", { parts: study.right.length, chance: guessWords(mu) });
 }
 
 /** The chance to tell two equally likely answers apart that are mu apart, in whole percent, rounded up. @param {number} mu */
-export const guessWords = (mu) => `${Math.ceil(50 * (2 - erfc(mu / Math.sqrt(8))))} %`;
+const guessWords = (mu) => `${Math.ceil(50 * (2 - erfc(mu / Math.sqrt(8))))} %`;
 
 /** @param {Uint8Array} bytes */
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,6 +1,7 @@
 // The way through the page: which view is shown, and what each thing a person does leads to.
 
 import { parseDirectory, Refused } from "../device/index.js";
+import { dateOrder, dateParts } from "../form/parse_input.js";
 import { catalogue, direction } from "./catalogue.js";
 import { h } from "./dom.js";
 import { Participation } from "./participation.js";
@@ -13,10 +14,10 @@ import { causeWords, explain, PageError } from "./problem.js";
 /** @typedef {import("./problem.js").Problem} Problem */
 /** @typedef {import("../form/question.js").Question} Question */
 /** @typedef {"starting" | "study" | "consent" | "eligibility" | "question" | "review" | "sending" | "discard" | "forget" | "receipt"
- *   | "withdraw" | "problem"} Screen */
+ *   | "withdraw" | "leave" | "left" | "problem"} Screen */
 /** @typedef {"waiting" | "busy" | "done" | "later" | "failed"} PartState */
 
-/** What stands for a date or time that is typed in part: the browser keeps it to itself, and it is no answer. */
+/** What stands for a time that is typed in part: the browser keeps it to itself, and it is no answer. */
 export const HALF = "?";
 const SETTLED = ["sent", "withdrawing", "withdrawn", "too_late"];
 
@@ -37,9 +38,12 @@ export class Guide {
     this.consentHash = "";
     /** @type {(() => Promise<void>) | null} */ this.repeat = null;
     /** @type {Promise<unknown>} */ this.saving = Promise.resolve();
+    /** @type {object | null} */ this.newest = null;
     /** @type {import("./acquaintance.js").Directory | null} */ this.directory = null;
     this.directoryText = "";
     this.directoryProblem = false;
+    this.moreOpen = false;
+    this.another = false;
     /** @type {Keeper | undefined} */ this.maybeKeeper = undefined;
     /** @type {Opened | undefined} */ this.maybeOpened = undefined;
     /** @type {Participation | undefined} */ this.maybePart = undefined;
@@ -202,9 +206,18 @@ export class Guide {
   noteProblem(name) {
     const known = [...this.part.form.eligibility.map((item) => item.asked), ...this.part.form.parts];
     const question = known.find((one) => one.name === name);
-    const text = question ? this.part.problem(question) : "";
+    const text = question ? this.missingParts(question) || this.part.problem(question) : "";
     if (text) this.problems[name] = text;
     else delete this.problems[name];
+  }
+
+  /** Which fields of a date are still empty, as a sentence; nothing where all are, or none is. @param {Question} question */
+  missingParts(question) {
+    const given = question.rules.control === "date" ? this.part.givenTo(question)[question.name] : undefined;
+    const parts = dateParts(given);
+    const empty = dateOrder(this.part.language).filter((part) => parts[part] === "");
+    const what = this.words.list(empty.map((part) => this.say(`date.${part}`)));
+    return given === undefined || empty.length === 0 ? "" : this.say("date.missing", { what });
   }
 
   /** Whether these questions are answered well; if not, what is wrong is shown.
@@ -212,7 +225,7 @@ export class Guide {
   wellAnswered(questions) {
     this.problems = {};
     for (const question of questions) {
-      // A date or time that is typed in part: the browser says so only when asked.
+      // A time that is typed in part: the browser says so only when asked.
       const control = document.getElementById(`q-${question.name}`);
       if (control instanceof HTMLInputElement && control.validity.badInput) this.part.answer(question, HALF);
       this.noteProblem(question.name);
@@ -228,7 +241,7 @@ export class Guide {
   async next() {
     const part = this.part;
     if (part.step === "consent") {
-      if (!part.readyToSign) return;
+      if (part.unsigned.length > 0) return;
       const { version, language } = this.consentText;
       part.consent = { version, language, text_hash: this.consentHash, name: part.name.trim(), signed_ms: Date.now() };
       part.forward();
@@ -256,13 +269,13 @@ export class Guide {
 
   /** Whether the browser's own way back has somewhere to lead to on this page. */
   get canGoBack() {
-    return !this.busy && ["consent", "eligibility", "question", "review", "withdraw", "discard", "forget"].includes(this.screen);
+    return !this.busy && ["consent", "eligibility", "question", "review", "withdraw", "leave", "discard", "forget"].includes(this.screen);
   }
 
   /** Where the page's own button leads back to. */
   goBack() {
     if (this.screen === "forget") this.go(this.part.step);
-    else if (["withdraw", "discard"].includes(this.screen)) this.showEntry();
+    else if (["withdraw", "leave", "discard"].includes(this.screen)) this.showEntry();
     else this.back();
   }
 
@@ -273,10 +286,12 @@ export class Guide {
     this.moved();
   }
 
-  /** Keep the draft, one write after another. A write that fails is said, and stops nothing. */
+  /** Keep the draft, one write after another; of those that wait the newest alone. A write that fails is said, and stops nothing. */
   save() {
     const record = structuredClone(this.part.toRecord());
+    this.newest = record;
     this.saving = this.saving.then(async () => {
+      if (this.newest !== record) return;
       try {
         const saved = await this.keeper.saveDraft(record);
         if (this.unkept) this.tellUnkept(false);
@@ -307,6 +322,7 @@ export class Guide {
   /** Of somebody who does not belong, or who wants it gone, nothing is kept. */
   async forget() {
     this.maybePart = new Participation(this.part.form, this.part.language);
+    this.newest = null;
     await this.saving;
     await this.keeper.deleteDraft().catch(() => this.tellUnkept(true));
   }
@@ -450,11 +466,28 @@ export class Guide {
   saveReceipt() {
     const text = this.shown.receipt?.toJson() ?? "";
     const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-    const link = h("a", { href: address, download: `receipt-${this.shown.submissionId.slice(0, 8)}.json` });
+    const name = `${this.say("receipt.file")} ${this.title} ${this.words.day(this.sentMs)}`.replace(/[^\p{L}\p{M}\p{N} -]+/gu, "");
+    const link = h("a", { href: address, download: `${name}.json` });
     document.body.append(link);
     link.click();
     link.remove();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  }
+
+  /** When the last institution has signed. */
+  get sentMs() {
+    return Math.max(...(this.shown.receipt?.providers ?? []).map(({ receiveTimeMs }) => receiveTimeMs));
+  }
+
+  /** Everything of this study leaves this browser; in an open study somebody else may begin. @param {boolean} another */
+  async leave(another) {
+    try {
+      await this.keeper.forget();
+      if (another && this.opened.study.admission === "open") location.reload();
+      else this.go("left");
+    } catch (error) {
+      this.failed(error);
+    }
   }
 
   get receiptLink() {

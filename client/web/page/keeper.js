@@ -112,6 +112,12 @@ export class Keeper {
     return this.entry();
   }
 
+  /** Nothing of the study is left in this browser. */
+  async forget() {
+    await this.queue.forget(this.own.id);
+    await this.vault.change([[CONSENTS, this.own.id, null]]);
+  }
+
   /** @param {string} submissionId */
   async discard(submissionId) {
     await this.queue.discard(submissionId);

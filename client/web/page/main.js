@@ -12,12 +12,13 @@ import { consentView } from "./views/consent.js";
 import { eligibilityView } from "./views/eligibility.js";
 import { problemView } from "./views/problem.js";
 import { questionView } from "./views/question.js";
-import { receiptView, withdrawView } from "./views/receipt.js";
+import { leaveView, leftView, receiptView, withdrawView } from "./views/receipt.js";
 import { reviewView } from "./views/review.js";
 import { discardView, forgetView, sendingView } from "./views/sending.js";
 import { studyView } from "./views/study.js";
 
-/** @typedef {{title: string, titleInForm?: boolean, body: import("./dom.js").Child[] | any[]}} View */
+/** `above`: what stands over the heading, which is read first all the same.
+ * @typedef {{title: string, titleInForm?: boolean, above?: any[], body: import("./dom.js").Child[] | any[]}} View */
 
 /** @type {Record<import("./guide.js").Screen, (guide: Guide) => View>} */
 const VIEWS = {
@@ -32,6 +33,8 @@ const VIEWS = {
   forget: forgetView,
   receipt: receiptView,
   withdraw: withdrawView,
+  leave: leaveView,
+  left: leftView,
   problem: problemView,
 };
 const TICK_MS = 15_000;
@@ -58,8 +61,10 @@ function show(guide) {
     document.documentElement.lang = language;
     document.documentElement.dir = direction(language);
     document.title = guide.maybeOpened ? `${view.title} · ${guide.title}` : view.title;
-    const heading = h("h1", { tabindex: -1, ...(view.titleInForm ? guide.inForm : {}) }, view.title);
-    const main = h("main", { id: "main", class: guide.screen, tabindex: -1 }, heading,
+    const above = view.above ? h("div", { id: "above" }, view.above.flat(Infinity)) : null;
+    const described = above && { "aria-describedby": "above" };
+    const heading = h("h1", { id: "title", tabindex: -1, ...(view.titleInForm ? guide.inForm : {}), ...described }, view.title);
+    const main = h("main", { id: "main", class: guide.screen, tabindex: -1 }, above, heading,
       h("p", { class: "error", id: "unkept", role: "alert", hidden: !guide.unkept }, guide.say("unkept")), form);
     root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: skip }, guide.say("skip")), top(guide), main);
     if (shown !== "" && !focused()) heading.focus();
@@ -102,19 +107,19 @@ function skip(event) {
 
 /** @param {Guide} guide */
 function top(guide) {
-  const languages = guide.maybePart ? guide.part.form.languages : [];
+  const languages = guide.screen === "study" ? guide.part.form.languages : []; // chosen once, at the beginning
   const choice = h("select", { id: "language", onchange: (/** @type {any} */ event) => guide.chooseLanguage(event.target.value) },
     languages.map((language) => h("option", { value: language, lang: language }, Catalogue.nameOf(language))));
   if (guide.maybePart) choice.value = guide.part.language;
   const asking = guide.maybePart && ["study", "consent", "eligibility", "question", "review"].includes(guide.screen);
   return h("header", {},
-    h("p", guide.inForm, guide.title),
+    guide.screen === "study" ? null : h("p", guide.inForm, guide.title), // its heading says it
     languages.length > 1 ? h("label", {}, guide.say("language"), choice) : null,
     asking ? h("progress", { max: 1, value: guide.part.progress, "aria-label": guide.say("progress") }) : null);
 }
 
-/** From the link to the study. @param {Guide} guide */
-async function start(guide) {
+/** From the link to the study. @param {Guide} guide @param {Promise<Uint8Array>} [early] the study's file, asked for before */
+async function start(guide, early) {
   guide.go("starting");
   try {
     const receipt = readReceiptFragment(location.hash.slice(1));
@@ -123,7 +128,7 @@ async function start(guide) {
     const { store, key, lasting } = await openStore();
     guide.unkept = !lasting;
     const keeper = new Keeper(store, key);
-    const checked = (await keeper.known(toHex(studyId))) ?? (await parseStudy(await fetched("study.json"), { expectedId: studyId }));
+    const checked = (await keeper.known(toHex(studyId))) ?? (await parseStudy(await (early ?? fetched("study.json")), { expectedId: studyId }));
     await guide.open(keeper, await keeper.join(checked, invitation, location.origin));
     if (receipt) await guide.importReceipt(receipt.toJson());
   } catch (error) {
@@ -146,11 +151,13 @@ const opened = location.href;
 const live = h("p", { class: "unseen", role: "status" });
 document.body.append(live);
 const wanted = navigator.language || "en";
+const early = fetched("study.json"); // beside the words, not after them
+early.catch(() => undefined);
 const guide = new Guide(await catalogue(wanted), wanted, () => show(guide));
 window.addEventListener("hashchange", () => location.reload());
 window.addEventListener("popstate", () => wentBack(guide));
 window.addEventListener("online", () => { if (guide.entry) void guide.tryNow(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) void guide.tick(); });
 setInterval(() => void guide.tick(), TICK_MS);
-await start(guide);
+await start(guide, early);
 await loadAll(guide.maybePart?.form.languages ?? []).catch(() => undefined);

@@ -1,7 +1,7 @@
 // One person's way through one study's form: where they are, what they have said so far, what comes next. The whole of it is a
 // record that is saved, encrypted, at every change; a tab that dies shows the same page again.
 
-import { AnswerError } from "../form/errors.js";
+import { AnswerError } from "../device/errors.js";
 
 /** @typedef {import("../form/form.js").Form} Form */
 /** @typedef {import("../form/form.js").AskedPage} AskedPage */
@@ -112,8 +112,9 @@ export class Participation {
     return this.pages.find((page) => page.questions.some((question) => this.problem(question))) ?? null;
   }
 
-  get readyToSign() {
-    return this.agreed && this.name.trim().length >= 2;
+  /** What a consent still lacks: "agree", "name". @returns {("agree" | "name")[]} */
+  get unsigned() {
+    return /** @type {const} */ (["agree", "name"]).filter((what) => (what === "agree" ? !this.agreed : this.name.trim() === ""));
   }
 
   /** How much of the way is done, for the bar on top. */

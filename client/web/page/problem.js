@@ -2,16 +2,10 @@
 
 import { ApprovalError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "../device/index.js";
 import { readReason } from "../device/refusal.js";
-import { FormError } from "../form/errors.js";
+import { FormError } from "../form/texts.js";
 
 /** `kind` names the texts; `detail` is the software's own words, for whoever is asked for help.
  * @typedef {{kind: string, detail: string, again: boolean, values: Record<string, string>}} Problem */
-
-// Refusals whose texts a page has; the others say that there was a refusal, and its words.
-const TOLD = [
-  "answered", "busy", "closed", "combined", "expired", "keyless", "link", "misplaced", "missing", "retired", "stopped", "unaccepted",
-  "uninvited", "unknown_study", "untrusted", "used", "withdrawn",
-];
 
 /** Something that ends the way and is no error of the device's. */
 export class PageError extends Error {
@@ -34,20 +28,16 @@ export function explain(error) {
   if (error instanceof Unreachable) return told("offline", true);
   if (error instanceof Refused) {
     const { told: kind, final } = error.reason;
-    return told(kind !== null && TOLD.includes(kind) ? kind : "refused", !final);
+    return told(kind ?? "refused", !final);
   }
   if (error instanceof StudyError || error instanceof VerificationError) return told("untrusted");
   if (error instanceof DOMException) return told("storage", true);
   return told("other", true);
 }
 
-/** The texts of a refusal that an entry carries; null where it has none.
- * @param {string | null} told */
-export const toldKind = (told) => (told !== null && TOLD.includes(told) ? told : null);
-
 /** Why an institution has no part, in the person's language; `code` is one of an entry's causes.
  * @param {string} code @param {import("./catalogue.js").Catalogue} words */
 export function causeWords(code, words) {
   if (code === "offline" || code === "untrusted") return words.say(`cause.${code}`);
-  return words.say(`problem.${toldKind(readReason(code, "UNKNOWN").told) ?? "refused"}.title`);
+  return words.say(`problem.${readReason(code, "UNKNOWN").told ?? "refused"}.title`);
 }

@@ -1,7 +1,6 @@
-// `wholeTruth` in sentences: the port of trimask_core.explain.sentences, whose words are in truth_table.js.
+// `wholeTruth` in sentences: the port of trimask_core.explain.sentences, with the same catalogue.
 
-import { STEPS, wholeTruth } from "./plain_truth.js";
-import WORDS from "./truth_table.js";
+import { reached, STEPS, wholeTruth } from "./plain_truth.js";
 
 /** @typedef {import("../device/index.js").Study} Study */
 /** @typedef {import("./plain_truth.js").Step} Step */
@@ -13,13 +12,16 @@ import WORDS from "./truth_table.js";
 const MOST_NAMED = 3;
 
 /** What a person is told about a study before the first question: the promises, the weaker first, and who could see what, those
- * who see most first; `scale` are the words of the three steps.
- * @param {Study} study @param {string} language @returns {{promises: PlainPromise[], seen: [string, string][], note: string, scale: [Step, string][]}} */
-export function plainTruth(study, language) {
-  const [truth, say] = [wholeTruth(study), sayIn(language)];
+ * who see most first; `scale` are the words of the three steps; `first` are the sentences of the first screen, `strength` its line.
+ * @param {Study} study @param {import("./catalogue.js").Catalogue} words
+ * @returns {{promises: PlainPromise[], seen: [string, string][], note: string, scale: [Step, string][], first: string[], strength: string}} */
+export function plainTruth(study, words) {
+  /** @type {Say} */
+  const say = (key, values) => words.say(key, values);
+  const truth = wholeTruth(study);
   const names = (/** @type {string[]} */ roles) => namesOf(study, roles, say);
   const collector = names(["collector"]);
-  const seen = seenLines(truth, names, say);
+  const seen = seenLines(study, truth, names, say);
   const promises = truth.promises.map((promise) => {
     const { towards, step, guess, people, ifHalf, ifNone, providers, of, why } = promise;
     const sentences = [guess === null ? say("guess.none") : guess >= 100 ? say("guess.sure") : say("guess", { guess })];
@@ -34,12 +36,14 @@ export function plainTruth(study, language) {
   });
   const note = promises.some(({ step }) => step !== "none") ? say("note") : "";
   const scale = STEPS.slice(1).map((step) => /** @type {[Step, string]} */ ([step, say(`step.${step}`)]));
-  return { promises, seen, note, scale };
+  const told = (/** @type {import("./plain_truth.js").Said} */ { key, values }) =>
+    say(key, "step" in values ? { ...values, step: say(String(values["step"])) } : values);
+  return { promises, seen, note, scale, first: truth.first.map(told), strength: truth.strength.map(told).join(" ") };
 }
 
 /** Who could see what, a line each. Many groups of one size that see the same are one line: nobody reads twenty.
- * @param {ReturnType<typeof wholeTruth>} truth @param {(roles: string[]) => string} names @param {Say} say @returns {[string, string][]} */
-function seenLines(truth, names, say) {
+ * @param {Study} study @param {ReturnType<typeof wholeTruth>} truth @param {(roles: string[]) => string} names @param {Say} say @returns {[string, string][]} */
+function seenLines(study, truth, names, say) {
   const collector = names(["collector"]);
   const what = (/** @type {Seen} */ line) => {
     const text = say(`what.${line.what}`, { number: line.number, collector });
@@ -52,21 +56,15 @@ function seenLines(truth, names, say) {
   const told = [];
   for (const line of groups) {
     const number = groups.filter((other) => kind(other) === kind(line)).length;
-    const who = number <= MOST_NAMED ? names(line.parties) : say("who.groups", { number, size: line.parties.length });
+    const who = number <= MOST_NAMED ? say("who.together", { names: names(line.parties) }) : say("who.groups", { number, size: line.parties.length });
     if (!told.some(([named, sight]) => named === who && sight === what(line))) told.push([who, what(line)]);
     if (truth.largerGroups > 0 && line === last) {
-      told.push([say(`who.larger.${truth.largerGroups === 1 ? "one" : "many"}`, { number: truth.largerGroups }), say("what.answers")]);
+      const [sight, right] = reached(study);
+      told.push([say(`who.larger.${truth.largerGroups === 1 ? "one" : "many"}`, { number: truth.largerGroups }), say(`what.${sight}`, { number: right })]);
     }
   }
   const others = truth.seen.filter(({ who }) => who !== "group");
   return [...told, ...others.map((line) => /** @type {[string, string]} */ ([say(`who.${line.who}`, { number: line.number, collector }), what(line)]))];
-}
-
-/** @param {string} language @returns {Say} */
-function sayIn(language) {
-  const all = /** @type {Record<string, Record<string, string>>} */ (WORDS);
-  const known = all[language.split("-", 1).join("").toLowerCase()] ?? all["en"] ?? {};
-  return (key, values = {}) => (known[key] ?? key).replace(/\{(\w+)\}/g, (_, /** @type {string} */ name) => String(values[name]));
 }
 
 /** @param {Study} study @param {string[]} roles @param {Say} say */

@@ -1,23 +1,28 @@
 """Interviewer mode: several respondents on one device, and a PIN between them and everything else.
 
 A session begins on the interviewer's page (invitations, the next respondent, what is left to send) and ends on the
-page for the PIN, whatever happens in between (`model.navigation`).
+page for the PIN, whatever happens in between (`model.shown` has the modes).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from trimask_core.basics.errors import InvitationError, TrimaskError
 from trimask_core.submit.invitation import Link
-from trimask_mobile.kiosk.pin import Unlocked, WrongPin, pin_problem
+from trimask_mobile.kiosk.pin import PinLock, Unlocked, WrongPin, pin_problem
 from trimask_mobile.kiosk.respondents import IDLE_MS, Respondent, Respondents
+from trimask_mobile.model.answering import Answering
 from trimask_mobile.model.device import Device
-from trimask_mobile.model.navigation import FIELD, Moded
-from trimask_mobile.model.state import KEPT
+from trimask_mobile.model.shown import KEPT, Mode, Shown
+from trimask_mobile.model.studies import Studies
+from trimask_mobile.model.submissions import Submissions
+from trimask_mobile.model.worker import Runner
 
 _LINK = re.compile(r"(?:https?|trimask)://[^\s,;\"'<>]+", re.IGNORECASE)
+_TOUCH_EVERY_MS = 30_000
 
 
 def links_in(text: str) -> list[str]:
@@ -25,13 +30,139 @@ def links_in(text: str) -> list[str]:
     return list(dict.fromkeys(_LINK.findall(text)))
 
 
-class Interviews(Moded):
-    """What an interviewer does between respondents. Nothing here can show what one of them answered."""
+class Kiosk:
+    """The interviewer's page, the PIN and the sessions. `turn` gives the app another mode and another device.
+
+    `runner` is not fenced: what an interviewer began goes on when the device changes hands. Nothing here can show what a
+    respondent answered.
+    """
+
+    def __init__(
+        self,
+        shown: Shown,
+        runner: Runner,
+        answering: Answering,
+        submissions: Submissions,
+        studies: Studies,
+        turn: Callable[[Mode, Device], None],
+        cost: tuple[int, int, int],
+    ) -> None:
+        self._shown, self._runner = shown, runner
+        self._answering, self._submissions, self._studies = answering, submissions, studies
+        self._turn_app = turn
+        self._main = shown.device
+        self._lock = PinLock(shown.device, cost=cost)
+        self._respondents: Respondents | None = None
+        self._unlocked: Unlocked | None = None
+        self._session = ""
+        # The owner's, while a respondent has others.
+        self._settings: tuple[float, str, bool] = (1.0, shown.language, False)
+        self._link_before_pin = ""
+        self._touched_ms = self._told_ms = 0
+        self._sending_sessions = False
+        self.wait_until_ms = 0
+        self.pin_problem = ""
+        self.keep_receipt = False
+        self.said = ""
+        self.lines: tuple[Respondent, ...] = ()
+        self.stock: tuple[tuple[bytes, str, int], ...] = ()
+        self.sent = 0
+        submissions.sealing_begins = self._spend
+
+    def _need(self) -> Respondents:
+        if self._respondents is None:
+            raise RuntimeError("interviews before the app has started")
+        return self._respondents
+
+    def _keep_settings(self) -> None:
+        shown = self._shown
+        self._settings = (shown.scale, shown.language, shown.refuse_unknown)
+
+    def _turn(self, mode: Mode, device: Device) -> None:
+        """Another mode, another device, and nothing of what was shown."""
+        shown = self._shown
+        self.said = self.pin_problem = ""
+        self.keep_receipt = False
+        if mode != "unlocked":
+            self._unlocked = None
+        if mode != "session":
+            self._session = ""
+            shown.scale, shown.language, shown.refuse_unknown = self._settings
+        self._touched_ms = self._told_ms = self._main.clock.now_ms()
+        self._turn_app(mode, device)
+
+    def _enter(self, one: str, device: Device) -> None:
+        self._turn("session", device)
+        self._session = one
+
+    def start(self, invited: Callable[[], str], otherwise: Callable[[], None]) -> None:
+        """With a PIN set: its page, or the session that was under way; else `otherwise`. What was `invited` waits."""
+        device, lock, shown = self._main, self._lock, self._shown
+
+        def read() -> tuple[Respondents, int, tuple[str, Device, dict[str, Any], dict[str, Any]] | None]:
+            found = Respondents(device)
+            if not lock.is_set:
+                return found, -1, None
+            session = found.resume()
+            if session is None:
+                return found, lock.wait_ms(), None
+            one, own = session
+            return found, lock.wait_ms(), (one, own, own.settings(), own.where())
+
+        def done(found: tuple[Respondents, int, Any]) -> None:
+            self._respondents, wait_ms, session = found
+            if wait_ms < 0:
+                otherwise()
+                return
+            self.wait_until_ms = device.clock.now_ms() + wait_ms
+            self._runner.records(device.settings, lambda kept: begin(kept, session), shown.failed)
+
+        def begin(settings: dict[str, Any], session: Any) -> None:
+            shown.take_settings(settings)
+            self._keep_settings()
+            self._link_before_pin = invited()
+            if session is None:
+                self._turn("locked", device)
+                shown.go("pin")
+                return
+            one, own, chosen, where = session
+            self._enter(one, own)
+            shown.take_settings(chosen)
+            if where.get("study") and where.get("screen") in KEPT:
+                self._studies.open_study(bytes.fromhex(where["study"]), resume=True)
+            else:
+                shown.go("handed")
+
+        self._runner.records(read, done, shown.failed)
+
+    def home(self) -> None:
+        """The mode's first page. A session ends there."""
+        if self._shown.mode == "session":
+            self.finish()
+        elif self._shown.mode == "unlocked":
+            self._show_interviewing()
+        else:
+            self._shown.go("pin")
+
+    def open_link(self, text: str) -> None:
+        """In a session nothing comes from outside; on the page for the PIN it waits."""
+        if self._shown.mode == "locked":
+            self._link_before_pin = text
+            self._shown.changed()
+        elif self._shown.mode == "unlocked":
+            self.interview_with(text)
+
+    @property
+    def link_waits(self) -> bool:
+        """Whether an invitation was opened that waits for the PIN."""
+        return bool(self._link_before_pin)
+
+    # Between respondents
 
     def _show_interviewing(self) -> None:
-        if self.mode == "unlocked":
-            self.busy, self.problem = False, None
-            self._go("interviewing")
+        if self._shown.mode == "unlocked":
+            self._shown.busy, self._shown.problem = False, None
+            self._shown.go("interviewing")
             self._reload()
 
     def _reload(self) -> None:
@@ -49,14 +180,14 @@ class Interviews(Moded):
 
         def done(found: tuple[Any, ...]) -> None:
             self.lines, self.sent, self.stock = found
-            self._changed()
+            self._shown.changed()
 
-        self._raw.records(read, done, self._failed)
+        self._runner.records(read, done, self._shown.failed)
 
     def add_invitations(self, text: str) -> None:
         """Take every invitation of a text into the list; studies are fetched now, so that interviews need no network."""
         unlocked, respondents, lock, device = self._unlocked, self._need(), self._lock, self._main
-        if unlocked is None or self.busy:
+        if unlocked is None or self._shown.busy:
             return
         good, wrong = [], 0
         for one in links_in(text):
@@ -69,11 +200,11 @@ class Interviews(Moded):
             wrong += over
             good += [] if over else [link]
         if not good:
-            self.said = self.words.say("interviewing.nothing")
-            self._changed()
+            self.said = self._shown.words.say("interviewing.nothing")
+            self._shown.changed()
             return
-        self.busy, self.said = True, self.words.say("interviewing.fetching")
-        self._changed()
+        self._shown.busy, self.said = True, self._shown.words.say("interviewing.fetching")
+        self._shown.changed()
 
         def fetch() -> int:
             for link in {link.study_id: link for link in good}.values():
@@ -85,12 +216,12 @@ class Interviews(Moded):
             return len(fresh)
 
         def done(added: int) -> None:
-            self.busy = False
+            self._shown.busy = False
             key = "interviewing.added.some" if wrong else "interviewing.added"
-            self.said = self.words.say(key, added=added, wrong=wrong)
+            self.said = self._shown.words.say(key, added=added, wrong=wrong)
             self._reload()
 
-        self._raw.network(fetch, done, self._failed)
+        self._runner.network(fetch, done, self._shown.failed)
 
     def interview(self, study_id: bytes) -> None:
         """The next respondent, with the next invitation of the list."""
@@ -102,16 +233,16 @@ class Interviews(Moded):
     def interview_with(self, text: str) -> None:
         """The next respondent, with an invitation from the list or one that was scanned."""
         unlocked, respondents, lock = self._unlocked, self._need(), self._lock
-        if unlocked is None or self.busy:
+        if unlocked is None or self._shown.busy:
             return
         try:
             link = Link.parse(text)
         except InvitationError:
-            self.said = self.words.say("interviewing.nothing")
-            self._changed()
+            self.said = self._shown.words.say("interviewing.nothing")
+            self._shown.changed()
             return
-        self.busy, self.said = True, self.words.say("invitation.busy")
-        self._changed()
+        self._shown.busy, self.said = True, self._shown.words.say("invitation.busy")
+        self._shown.changed()
 
         def begin() -> tuple[str, Device]:
             staged = ""
@@ -126,18 +257,18 @@ class Interviews(Moded):
 
         def done(found: tuple[str, Device]) -> None:
             self._enter(*found)
-            self._go("handed")
+            self._shown.go("handed")
 
-        self._raw.network(begin, done, self._failed)
+        self._runner.network(begin, done, self._shown.failed)
 
     def remove_line(self, one: str) -> None:
         """Remove what is left of a session: an upload that was refused, or a receipt that nobody fetched."""
         respondents = self._need()
-        self._raw.records(lambda: respondents.erase(one), lambda _: self._reload(), self._failed)
+        self._runner.records(lambda: respondents.erase(one), lambda _: self._reload(), self._shown.failed)
 
     def fetch_receipt(self, one: str) -> None:
         """Somebody has come back for their receipt: a session that shows it, and nothing else."""
-        if self.mode != "unlocked":
+        if self._shown.mode != "unlocked":
             return
         respondents = self._need()
 
@@ -145,13 +276,13 @@ class Interviews(Moded):
             device, study_id = found
             self._enter(one, device)
             self.keep_receipt = True
-            self._open(study_id)
+            self._studies.open_study(study_id)
 
         def read() -> tuple[Device, bytes]:
             device = respondents.fetch(one)
             return device, device.queue.studies()[0]
 
-        self._raw.records(read, done, self._failed)
+        self._runner.records(read, done, self._shown.failed)
 
     # Sending
 
@@ -165,150 +296,55 @@ class Interviews(Moded):
             if next_ms is None or (not now and next_ms > clock.now_ms()):
                 return
             self._sending_sessions = True
-            self._raw.network(lambda: respondents.send(now=now), over, over)
+            self._runner.network(lambda: respondents.send(now=now), over, over)
 
         def over(_: object) -> None:
             self._sending_sessions = False
-            if self.mode == "unlocked":
+            if self._shown.mode == "unlocked":
                 self._reload()
 
-        self._raw.records(respondents.next_ms, due, over)
+        self._runner.records(respondents.next_ms, due, over)
 
-    def something_waits(self) -> bool:
-        """Whether anything is to be sent, of whoever has the device or had it."""
+    def next_ms(self) -> int | None:
+        """When something of the interviewer's own or of a session is next to be sent."""
         found = self._respondents
-        return any(
-            next_ms is not None
-            for next_ms in (
-                self.device.queue.next_ms(),
-                self._main.queue.next_ms(),
-                None if found is None else found.next_ms(),
-            )
-        )
+        due = (self._main.queue.next_ms(), None if found is None else found.next_ms())
+        return min((one for one in due if one is not None), default=None)
 
     def try_sessions(self) -> None:
         """The interviewer asks to try now."""
         self._send_sessions(now=True)
-
-
-_TOUCH_EVERY_MS = 30_000
-
-
-class Interviewer(Interviews):
-    """The guide of a device that may go from hand to hand."""
-
-    def start(self, link: str = "") -> None:
-        """With a PIN set: its page, or the session that was under way; else as always."""
-        device, lock = self._main, self._lock
-
-        def read() -> tuple[Respondents, int, tuple[str, Device, dict[str, Any], dict[str, Any]] | None]:
-            found = Respondents(device)
-            if not lock.is_set:
-                return found, -1, None
-            session = found.resume()
-            if session is None:
-                return found, lock.wait_ms(), None
-            one, own = session
-            return found, lock.wait_ms(), (one, own, own.settings(), own.where())
-
-        def done(found: tuple[Respondents, int, Any]) -> None:
-            self._respondents, wait_ms, session = found
-            if wait_ms < 0:
-                super(Interviewer, self).start(link)
-                return
-            self.wait_until_ms = device.clock.now_ms() + wait_ms
-            self._raw.records(device.settings, lambda kept: begin(kept, session), self._failed)
-
-        def begin(settings: dict[str, Any], session: Any) -> None:
-            self._take_settings(settings)
-            self._settings = (self.scale, self._language, self.refuse_unknown)
-            self._link_before_pin = link or self._link_before_start
-            if session is None:
-                self._turn("locked", device)
-                self._go("pin")
-                return
-            one, own, chosen, where = session
-            self._enter(one, own)
-            self._take_settings(chosen)
-            if where.get("study") and where.get("screen") in KEPT:
-                self._open(bytes.fromhex(where["study"]), resume=True)
-            else:
-                self._go("handed")
-
-        self._raw.records(read, done, self._failed)
-
-    def open_link(self, text: str) -> None:
-        """In a session nothing comes from outside; on the page for the PIN it waits."""
-        if self.mode == "session":
-            return
-        if self.mode == "locked":
-            self._link_before_pin = text
-            self._changed()
-        elif self.mode == "unlocked":
-            self.interview_with(text)
-        else:
-            super().open_link(text)
-
-    @property
-    def link_waits(self) -> bool:
-        """Whether an invitation was opened that waits for the PIN."""
-        return bool(self._link_before_pin)
-
-    def show_studies(self) -> None:
-        """The mode's first page. A session ends there."""
-        if self.mode == "session":
-            self.finish()
-        elif self.mode == "unlocked":
-            self._show_interviewing()
-        elif self.mode == "locked":
-            self._go("pin")
-        else:
-            super().show_studies()
-
-    def back(self) -> bool:
-        """One page back; from the first page of a session nowhere."""
-        if self.screen == "interviewer":
-            self._go("interviewing" if self.mode == "unlocked" else "settings")
-            return True
-        if self.mode == "session" and self.screen in ("handed", "problem", "receipt", "sending"):
-            if self.screen == "problem" and self.participation is not None:
-                self._go(self.participation.step)
-            return True
-        if self.mode == "session" and self.screen == "study":
-            self._go("handed")
-            return True
-        return False if self.screen in FIELD else super().back()
 
     # The PIN
 
     def open_interviewer(self) -> None:
         """The page on which a PIN is set."""
         self.pin_problem = ""
-        self._go("interviewer")
+        self._shown.go("interviewer")
 
     def set_pin(self, pin: str, again: str) -> None:
         """Begin interviewer mode, or change its PIN."""
         wrong = pin_problem(pin) or ("differ" if pin != again else "")
-        if wrong or self.busy or self.mode not in ("own", "unlocked"):
-            self.pin_problem = self.words.say(f"pin.wrong.{wrong}") if wrong else ""
-            self._changed()
+        if wrong or self._shown.busy or self._shown.mode not in ("own", "unlocked"):
+            self.pin_problem = self._shown.words.say(f"pin.wrong.{wrong}") if wrong else ""
+            self._shown.changed()
             return
         before = [] if self._unlocked is None else self._unlocked.invitations
-        self.busy = True
+        self._shown.busy = True
 
         def done(unlocked: Unlocked) -> None:
-            if self.mode == "own":
-                self._settings = (self.scale, self._language, self.refuse_unknown)
+            if self._shown.mode == "own":
+                self._keep_settings()
             self._unlock(unlocked)
 
-        self._raw.records(lambda: self._lock.set(pin, before), done, self._failed)
-        self._changed()
+        self._runner.records(lambda: self._lock.set(pin, before), done, self._shown.failed)
+        self._shown.changed()
 
     def unlock(self, pin: str) -> None:
         """Try a PIN."""
-        if self.busy or self.mode != "locked" or not pin:
+        if self._shown.busy or self._shown.mode != "locked" or not pin:
             return
-        self.busy, self.pin_problem = True, ""
+        self._shown.busy, self.pin_problem = True, ""
         respondents, lock = self._need(), self._lock
 
         def read() -> Unlocked:
@@ -321,16 +357,16 @@ class Interviewer(Interviews):
             return found
 
         def failed(error: TrimaskError) -> None:
-            self.busy = False
+            self._shown.busy = False
             if not isinstance(error, WrongPin):
-                self._failed(error)
+                self._shown.failed(error)
                 return
             self.wait_until_ms = self._main.clock.now_ms() + error.wait_ms
-            self.pin_problem = self.words.say("pin.wrong") if error.tried else ""
-            self._changed()
+            self.pin_problem = self._shown.words.say("pin.wrong") if error.tried else ""
+            self._shown.changed()
 
-        self._raw.records(read, self._unlock, failed)
-        self._changed()
+        self._runner.records(read, self._unlock, failed)
+        self._shown.changed()
 
     def _unlock(self, unlocked: Unlocked) -> None:
         waiting = self._link_before_pin
@@ -342,13 +378,13 @@ class Interviewer(Interviews):
 
     def lock(self) -> None:
         """Back to the page for the PIN."""
-        if self.mode == "unlocked":
+        if self._shown.mode == "unlocked":
             self._turn("locked", self._main)
-            self._go("pin")
+            self._shown.go("pin")
 
     def leave_interviewer(self) -> None:
         """End interviewer mode: every session's rest is erased, and the PIN."""
-        if self.mode != "unlocked":
+        if self._shown.mode != "unlocked":
             return
         respondents, lock = self._need(), self._lock
 
@@ -358,71 +394,72 @@ class Interviewer(Interviews):
 
         def done(_: None) -> None:
             self._turn("own", self._main)
-            self.show_studies()
+            self._studies.show_studies()
 
-        self._raw.records(erase, done, self._failed)
+        self._runner.records(erase, done, self._shown.failed)
 
     # A session
 
     def begin_answering(self) -> None:
         """From the first page of a session to its study, or to where the respondent was."""
-        device = self.device
-        if self.participation is not None:
-            self._go(self.participation.step)
-        else:
-            self._runner.records(lambda: device.queue.studies()[0], self._open, self._failed)
+        device, shown = self._shown.device, self._shown
+        if self._answering.participation is not None:
+            self._answering.show()
+            return
+        shown.runner.records(lambda: device.queue.studies()[0], self._studies.open_study, shown.failed)
 
-    def send(self) -> None:
+    def _spend(self) -> None:
         """From here on the invitation is this respondent's for ever."""
-        if self.mode == "session" and not self._part.problems:
+        if self._shown.mode == "session":
             respondents, one = self._need(), self._session
-            self._raw.records(lambda: respondents.spend(one), lambda _: None, self._failed)
-        super().send()
+            self._runner.records(lambda: respondents.spend(one), lambda _: None, self._shown.failed)
 
     def choose_keep(self, keep: bool) -> None:
         """Whether the respondent's receipt stays here until they fetch it."""
         respondents, one = self._need(), self._session
-        if self.mode == "session":
+        if self._shown.mode == "session":
             self.keep_receipt = keep
-            self._raw.records(lambda: respondents.choose(one, keep=keep), lambda _: None, self._failed)
-            self._changed()
+            self._runner.records(
+                lambda: respondents.choose(one, keep=keep), lambda _: None, self._shown.failed
+            )
+            self._shown.changed()
 
     @property
     def sealing(self) -> bool:
         """While answers are being sealed a session cannot end: neither the draft nor the payload would be whole."""
-        return self.screen == "sending" and self.item is None
+        return self._shown.screen == "sending" and self._submissions.item is None
 
     def finish(self) -> None:
         """The respondent hands the device back."""
-        if self.mode != "session" or self.sealing:
+        if self._shown.mode != "session" or self.sealing:
             return
-        respondents, one, device = self._need(), self._session, self.device
+        respondents, one, device = self._need(), self._session, self._shown.device
         self._turn("locked", self._main)
-        self._go("pin")
+        self._shown.go("pin")
 
         def end() -> None:
             respondents.end(one)
             device.close()
 
-        self._raw.records(end, lambda _: self._send_sessions(now=True), self._failed)
+        self._runner.records(end, lambda _: self._send_sessions(now=True), self._shown.failed)
 
     # Time
 
     def touched(self) -> None:
         """Somebody is there."""
         self._touched_ms = now = self._main.clock.now_ms()
-        if self.mode == "session" and now - self._told_ms > _TOUCH_EVERY_MS:
+        if self._shown.mode == "session" and now - self._told_ms > _TOUCH_EVERY_MS:
             self._told_ms, respondents, one = now, self._need(), self._session
-            self._raw.records(lambda: respondents.touch(one), lambda _: None, self._failed)
+            self._runner.records(lambda: respondents.touch(one), lambda _: None, self._shown.failed)
 
     def tick(self) -> None:
-        """What is due is sent; what nobody has touched for ten minutes is handed back."""
-        if self.screen == "starting":
-            return
-        if self.mode in ("session", "unlocked") and self._main.clock.now_ms() - self._touched_ms >= IDLE_MS:
-            (self.finish if self.mode == "session" else self.lock)()
-        super().tick()
-        if self.mode != "own":
+        """What sessions have left is sent when due; what nobody has touched for ten minutes is handed back."""
+        if (
+            self._shown.mode in ("session", "unlocked")
+            and self._main.clock.now_ms() - self._touched_ms >= IDLE_MS
+        ):
+            (self.finish if self._shown.mode == "session" else self.lock)()
+        if self._shown.mode != "own":
             self._send_sessions(now=False)
-            if self.screen in ("pin", "interviewing"):
-                self._changed()
+            if self._shown.screen in ("pin", "interviewing"):
+                self._shown.changed()

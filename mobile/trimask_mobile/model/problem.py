@@ -91,6 +91,7 @@ class Stuck:
         self.again = again
         self.screen, self.mode, self.scale = "problem", "stuck", 1.0
         self.participation = None
+        self.shown = self.answering = self.kiosk = self  # every part there is
 
     def back(self) -> bool:
         """There is nowhere to go: the app may close."""

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from trimask_client import Entry
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.explain.facts import guess_of_100, step_of
 from trimask_core.explain.sentences import guess_sentence, step_word
 from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import guess_of_100, step_of
 from trimask_core.submit.personal_budget import spending
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.problem import causes_words
@@ -98,9 +98,8 @@ def spent_words(lines: Iterable[Item], catalogue: Catalogue) -> str:
     found = spending(sent)
     said = []
     if found.counted:
-        fewest = min(study.release_rows for study in sent)
-        step = step_word(step_of(found.epsilon, found.delta, fewest), catalogue.language)
-        guess = guess_sentence(guess_of_100(found.epsilon, found.delta), catalogue.language)
+        step = step_word(step_of(found.guess), catalogue.language)
+        guess = guess_sentence(guess_of_100(found.guess), catalogue.language)
         said.append(f"{catalogue.count('studies.spent', found.counted, step=step)} {guess}")
     if found.uncounted:
         said.append(catalogue.say("studies.unlimited", titles=", ".join(found.uncounted)))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimask_core.collusion import moments_collusion
 from trimask_core.explain.sentences import PlainTruth, plain_truth
 from trimask_core.form.form import Form
-from trimask_core.rows.collusion import guess_words
 from trimask_core.study.definition import Study
 from trimask_core.submit.institutions import Standing
+from trimask_core.suites import moments_collusion
 from trimask_mobile.model.words import Catalogue
 
 
@@ -37,21 +36,10 @@ def _rows(study: Study, words: Catalogue, mixers: tuple[str, ...]) -> SuiteStory
     return SuiteStory(
         way=words.say("rows.way.noise" if noise else "rows.way.plain", parts=len(study.right)),
         promise=words.say(f"rows.promise.{_kind(study)}", people=study.release_rows),
-        notes=(
-            words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),
-            *_together(study, words),
-        ),
-        mixed=words.say("rows.picture.mixed", names=words.say("and").join(mixers)),
+        notes=(words.say("rows.note.tagged" if study.rows.tag_holders else "rows.note"),),
+        mixed=words.say("rows.picture.mixed", names=f" {words.say('and')} ".join(mixers)),
         result=words.say("rows.picture.result", people=study.release_rows),
     )
-
-
-def _together(study: Study, words: Catalogue) -> tuple[str, ...]:
-    """What hides a person from all right providers together."""
-    seen = study.protection.right_providers
-    if seen is None or seen.mu is None:
-        return ()
-    return (words.say("rows.together", parts=len(study.right), chance=guess_words(seen.mu)),)
 
 
 def _moments(study: Study, words: Catalogue, _mixers: tuple[str, ...]) -> SuiteStory:
@@ -120,14 +108,10 @@ def tell(
         way=own.way,
         promise=own.promise,
         truth=plain_truth(study, words.language),
-        notes=(*own.notes, *_weights(study, words), *_reminders(study, words)),
+        notes=(*own.notes, *_weights(study, words)),
         study_id=study.id.hex(),
         unknown=_unknown(parties, words),
     )
-
-
-def _reminders(study: Study, words: Catalogue) -> tuple[str, ...]:
-    return (words.say("study.reminders"),) if study.reminders else ()
 
 
 def _weights(study: Study, words: Catalogue) -> tuple[str, ...]:

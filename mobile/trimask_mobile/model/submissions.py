@@ -1,104 +1,155 @@
-"""The parts of the guide about what was sent (what waits, receipts, withdrawal), known institutions, and removing studies.
+"""What was sealed: sending it and sending it again, receipts, withdrawal.
 
-Before a study, or all of them, is removed from this phone, what is lost is said, and receipts can be saved.
+Sending is shown as mask, split, and an upload to each institution by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
 
-from trimask_client import Unreachable
+from trimask_client import Entry
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.submit.institutions import Directory
-from trimask_core.submit.receipt import Receipt, receipt_link
-from trimask_mobile.model.device import CallState, Device, Opened
-from trimask_mobile.model.participation import Consent
-from trimask_mobile.model.problem import DiskError, Problem, explain
-from trimask_mobile.model.state import SETTLED, AppState, Sending
+from trimask_core.submit.receipt import receipt_link
+from trimask_mobile.model.answering import Answering
+from trimask_mobile.model.device import CallState
+from trimask_mobile.model.shown import SETTLED, Shown
 from trimask_mobile.model.study_list import Item, item, items
-from trimask_mobile.model.words import Catalogue
+
+# "later": not this time, and tried again.
+StepState = Literal["waiting", "busy", "done", "later", "failed"]
 
 
-class Acquaintance(AppState):
-    """Directories of institutions, and what becomes of studies with others."""
+@dataclass
+class Upload:
+    """One institution's part."""
 
-    pasted_directory: Directory | None = None
-    directory_problem = ""
+    name: str
+    address: str
+    state: StepState = "waiting"
+    # Why it has no part, after an attempt (`trimask_client.queue_entry.cause_of`).
+    cause: str = ""
+
+
+@dataclass
+class Sending:
+    """How far it has come."""
+
+    mask: StepState = "waiting"
+    split: StepState = "waiting"
+    uploads: list[Upload] = field(default_factory=list)
+    entry: Entry | None = None
+    # Whether a call is under way now.
+    active: bool = False
+
+    @classmethod
+    def of(cls, item: Item) -> Sending:
+        """A sealed submission, as it stands on disk."""
+        uploads = [Upload(one.name, one.address) for one in item.providers]
+        made = cls("done", "done", uploads, item.entry)
+        if item.entry is not None and (item.entry.attempts or item.state != "waiting"):
+            made.settle(item)
+        for one, provider in zip(uploads, item.providers, strict=True):
+            one.state = "done" if provider.has_it else one.state
+        return made
 
     @property
-    def directories(self) -> tuple[Directory, ...]:
-        """Those that come with the app and those the person has added."""
-        return self.device.directories
+    def upload(self) -> StepState:
+        """The third step as a whole."""
+        states = {one.state for one in self.uploads}
+        if self.split != "done":
+            return "waiting"
+        if states == {"done"}:
+            return "done"
+        if self.active or "busy" in states:
+            return "busy"
+        return "failed" if "failed" in states else "later" if "later" in states else "waiting"
 
-    def open_institutions(self) -> None:
-        """The page of directories."""
-        self.pasted_directory, self.directory_problem = None, ""
-        self._go("institutions")
+    def begin(self) -> None:
+        """An attempt begins."""
+        self.active = True
+        for one in self.uploads:
+            one.state = one.state if one.state == "done" else "waiting"
+            one.cause = ""
 
-    def choose_unknown(self, refuse: bool) -> None:
-        """Refuse studies with institutions that are not known, or show that they are not."""
-        self.refuse_unknown, device = refuse, self.device
-        self._runner.records(
-            lambda: device.know(refuse_unknown=refuse), lambda _: self._keep_settings(), self._failed
-        )
-        self._changed()
+    def called(self, address: str, state: CallState) -> None:
+        """The transport says which institution is being called."""
+        for one in self.uploads:
+            if one.address == address and one.state != "done":
+                one.state = "later" if state == "failed" else state
 
-    def paste_directory(self, text: str) -> None:
-        """Read and verify a directory; it is added once the person says that its keeper's key is right."""
-        self.pasted_directory, self.directory_problem = None, ""
-        try:
-            self.pasted_directory = Directory.from_json(text)
-        except TrimaskError:
-            self.directory_problem = self.words.say("institutions.wrong")
-        self._changed()
-
-    def add_directory(self) -> None:
-        """Keep what was pasted."""
-        found, refuse, device = self.pasted_directory, self.refuse_unknown, self.device
-        if found is None:
-            return
-
-        def done(_: None) -> None:
-            self.pasted_directory = None
-            self._changed()
-
-        self._runner.records(lambda: device.add_directory(found, refuse_unknown=refuse), done, self._failed)
+    def settle(self, item: Item) -> None:
+        """After an attempt: what counts is the receipts on disk, not that a call was answered."""
+        self.active, self.entry = False, item.entry
+        left: StepState = "later" if item.state == "waiting" else "failed"
+        causes = {} if item.entry is None else dict(item.entry.causes)
+        for number, (one, provider) in enumerate(zip(self.uploads, item.providers, strict=True), 1):
+            one.state = "done" if provider.has_it else left
+            one.cause = causes.get(f"R{number}", "")
 
 
-class Courier(Acquaintance):
-    """Seals, sends, sends again, shows receipts, withdraws."""
+class Submissions:
+    """`item` is the submission shown, `sending` how far it has come, `items` everything that was begun or sent."""
+
+    def __init__(self, shown: Shown, answering: Answering) -> None:
+        self._shown, self._answering = shown, answering
+        # Told when answers are about to be sealed: whose invitation it is, is then decided.
+        self.sealing_begins: Callable[[], None] = lambda: None
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is listed, nothing shown."""
+        self.items: tuple[Item, ...] = ()
+        self.item: Item | None = None
+        self.sending: Sending | None = None
+        self._uploading = False
+
+    def close(self) -> None:
+        """The submission that was shown is not any more."""
+        self.item = self.sending = None
+
+    @property
+    def entry(self) -> Entry:
+        """The submission shown."""
+        if self.item is None or self.item.entry is None:
+            raise RuntimeError("a page about a submission without one")
+        return self.item.entry
+
+    # Sending
 
     def send(self) -> None:
         """Check what would be refused anyway, mask, split, upload. Once it is sealed, nothing here can change it."""
-        part = self._part
+        shown, answering, part = self._shown, self._answering, self._answering.part
         wrong = part.problems
         if wrong:
             part.edit(next(iter(wrong)))
-            self._moved()
-            self.problems = {part.at: wrong[part.at]}
-            self._changed()
+            answering.moved()
+            answering.problems = {part.at: wrong[part.at]}
+            shown.changed()
             return
-        answers, device = part.answers(), self.device
-        self._sealed, self._dirty = True, False
+        self.sealing_begins()
+        answers, device = part.answers(), shown.device
+        answering.seal()
         self.sending = Sending(mask="busy", active=True)
-        self._go("sending")
+        shown.go("sending")
 
         def seal() -> Item:
             return item(device, device.seal(part.study_id, answers))
 
         def sealed(line: Item) -> None:
-            self.participation = None
+            answering.participation = None
             self.item, self.sending = line, Sending.of(line)
-            self._changed()
+            shown.changed()
             self.try_now()
 
         def failed(error: TrimaskError) -> None:
-            self._sealed, self.sending = False, None
-            self._failed(error)
+            answering.sealed, self.sending = False, None
+            shown.failed(error)
 
-        self._runner.network(
+        shown.runner.network(
             lambda: device.check_open(part.study_id),
-            lambda _: self._runner.records(seal, sealed, failed),
+            lambda _: shown.runner.records(seal, sealed, failed),
             failed,
         )
 
@@ -108,31 +159,33 @@ class Courier(Acquaintance):
 
     def tick(self) -> None:
         """Now and then, and when the app comes to the front: what is due is sent."""
+        shown = self._shown
 
         def due(next_ms: int | None) -> None:
-            if next_ms is not None and next_ms <= self.device.clock.now_ms():
+            if next_ms is not None and next_ms <= shown.device.clock.now_ms():
                 self._upload(now=False)
-            elif self.screen in ("studies", "sending", "receipt"):
-                self._changed()  # "in about 3 minutes" becomes 2
+            elif shown.screen in ("studies", "sending", "receipt"):
+                shown.changed()  # "in about 3 minutes" becomes 2
 
-        if self.screen != "starting" and not self._uploading:
-            self._runner.records(self.device.queue.next_ms, due, self._failed)
+        if not self._uploading:
+            shown.runner.records(shown.device.queue.next_ms, due, shown.failed)
 
     def _upload(self, *, now: bool) -> None:
         if self._uploading:
             return
-        self._uploading, device = True, self.device
+        shown = self._shown
+        self._uploading, device = True, shown.device
         if self.sending is not None:
             self.sending.begin()
-            self._changed()
+            shown.changed()
 
         def watch(address: str, state: CallState) -> None:
             def tell() -> None:
-                if self.sending is not None and device is self.device:
+                if self.sending is not None and device is shown.device:
                     self.sending.called(address, state)
-                    self._changed()
+                    shown.changed()
 
-            self._runner.post(tell)
+            shown.runner.post(tell)
 
         def run() -> tuple[Item, ...]:
             device.send(now=now, watch=watch)
@@ -145,18 +198,18 @@ class Courier(Acquaintance):
                 self.item = own
                 if self.sending is not None:
                     self.sending.settle(own)
-                if own.state in SETTLED and self.screen == "sending":
-                    self._go("receipt")
+                if own.state in SETTLED and shown.screen == "sending":
+                    shown.go("receipt")
                     return
-            self._changed()
+            shown.changed()
 
         def failed(error: TrimaskError) -> None:
             self._uploading = False
             if self.sending is not None:
                 self.sending.active = False
-            self._failed(error)
+            shown.failed(error)
 
-        self._runner.network(run, done, failed)
+        shown.runner.network(run, done, failed)
 
     def _own(self, found: tuple[Item, ...]) -> Item | None:
         """The submission that is shown, as it stands now."""
@@ -165,217 +218,59 @@ class Courier(Acquaintance):
         mine = self.item.entry.submission_id
         return next((one for one in found if one.entry is not None and one.entry.submission_id == mine), None)
 
-    # My studies
-
-    def show_studies(self) -> None:
-        """The list."""
-
-        def done(found: tuple[Item, ...]) -> None:
-            self.items = found
-            self.participation, self.sending, self.item, self.problem = None, None, None, None
-            self.opened, self.link_text, self.link_problem = None, "", ""
-            self.words = self._catalogue(self._language)
-            self._go("studies")
-
-        self.busy, device = False, self.device
-        self._runner.records(lambda: items(device), done, self._failed)
-
-    def _open_entry(self, line: Item) -> None:
-        device = self.device
-
-        def done(kept: tuple[Opened, Consent | None]) -> None:
-            self.opened, self.consent = kept
-            self._show_item(line, send=False)
-
-        self._runner.records(
-            lambda: (device.open(line.study_id), device.consent(line.study_id)), done, self._failed
-        )
-
-    def _show_item(self, line: Item, *, send: bool) -> None:
-        self.item, self.participation = line, None
-        if line.state in SETTLED:
-            self._go("receipt")
-            return
-        self.sending = Sending.of(line)
-        if self._uploading:  # begun before this page was opened
-            self.sending.begin()
-        self._go("sending")
+    def show(self, line: Item, *, send: bool = False) -> None:
+        """The page of a submission; with `send` it is tried at once."""
+        self.item, self._answering.participation = line, None
+        if line.state not in SETTLED:
+            self.sending = Sending.of(line)
+            if self._uploading:  # begun before this page was opened
+                self.sending.begin()
+        self.show_page()
         if send and line.state == "waiting":
             self.try_now()
 
-    def discard(self) -> None:
-        """Forget a submission that was refused or cannot be read, and the draft it was sealed from."""
-        entry, device = self._entry, self.device
-        self._runner.records(
-            lambda: device.queue.discard(entry.submission_id, forget=True),
-            lambda _: self.show_studies(),
-            self._failed,
-        )
-
-    def answer_again(self) -> None:
-        """Take up the draft of a submission that was refused before any institution had accepted it."""
-        entry, device = self._entry, self.device
-        self._runner.records(
-            lambda: device.queue.discard(entry.submission_id),
-            lambda _: self.open_study(entry.study_id),
-            self._failed,
-        )
-
-    def open_study(self, study_id: bytes) -> None:
-        """Go on with a study; the guide knows how."""
-        raise NotImplementedError
-
-    def delete_draft(self, line: Item) -> None:
-        """Forget what was answered so far."""
-        device = self.device
-        self._runner.records(
-            lambda: device.delete_draft(line.study_id), lambda _: self.show_studies(), self._failed
-        )
+    def show_page(self) -> None:
+        """The receipt's page, or that of sending."""
+        settled = self.item is not None and self.item.state in SETTLED
+        self._shown.go("receipt" if settled else "sending")
 
     # Receipts and withdrawing
 
     @property
     def receipt_json(self) -> str:
         """The receipt as it is saved or shared."""
-        receipt = self._entry.receipt
+        receipt = self.entry.receipt
         return "" if receipt is None else receipt.to_json()
 
     @property
     def shared_json(self) -> str:
         """The same without the key that withdraws: what goes to other apps may go to other people."""
-        receipt = self._entry.receipt
+        receipt = self.entry.receipt
         return "" if receipt is None else receipt.shown.to_json()
 
     @property
     def receipt_link(self) -> str:
         """What the code on the receipt's page holds: another device's camera reads it; empty where it could not withdraw."""
-        receipt = self._entry.receipt
+        receipt = self.entry.receipt
         if receipt is None or not receipt.withdrawal_key or self.item is None or self.item.study is None:
             return ""
         return receipt_link(self.item.study, receipt)
 
-    def _import(self, text: str) -> None:
-        """A receipt of another device, as its file's text or its link: kept, and shown."""
-        self.busy, device = True, self.device
-        self._changed()
-
-        def done(line: Item) -> None:
-            self.busy, self.link_text = False, ""
-            self._open_entry(line)
-
-        def failed(error: TrimaskError) -> None:
-            self._stop(
-                explain(error)
-                if isinstance(error, (Unreachable, DiskError))
-                else Problem("receipt", str(error))
-            )
-
-        self._runner.network(lambda: item(device, device.import_receipt(text)), done, failed)
-
     def ask_withdraw(self) -> None:
         """The page that says what withdrawing can and cannot do; of what is sent, or still waits."""
-        self._go("withdraw")
+        self._shown.go("withdraw")
 
     def withdraw(self) -> None:
         """Ask every right provider to erase its part."""
-        if self.busy:
+        shown = self._shown
+        if shown.busy:
             return
-        self.busy = True
-        self._changed()
-        submission_id, device = self._entry.submission_id, self.device
+        shown.busy = True
+        shown.changed()
+        submission_id, device = self.entry.submission_id, shown.device
 
         def done(line: Item) -> None:
-            self.busy, self.item = False, line
-            self._go("receipt")
+            shown.busy, self.item = False, line
+            shown.go("receipt")
 
-        self._runner.network(lambda: item(device, device.withdraw(submission_id)), done, self._failed)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What removing `study_id` (empty: everything) takes away; titles by what they would lose."""
-
-    study_id: bytes
-    titles: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    withdrawing: tuple[str, ...] = ()
-    drafts: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    receipts: tuple[Receipt, ...] = ()
-    withdrawable: tuple[str, ...] = ()
-
-    def sentences(self, words: Catalogue) -> list[str]:
-        """One for each kind of thing that goes, what cannot be undone first."""
-        told = (
-            ("remove.waiting", self.waiting),
-            ("remove.withdrawing", self.withdrawing),
-            ("remove.receipts", self.withdrawable),
-            ("remove.drafts", self.drafts),
-            ("remove.refused", self.refused),
-        )
-
-        def named(titles: tuple[str, ...]) -> str:
-            return ", ".join(words.say("quoted", text=title) for title in titles)
-
-        return [words.say(key, titles=named(titles)) for key, titles in told if titles]
-
-
-def loss_of(device: Device, study_id: bytes = b"") -> Loss:
-    """What removing would take away."""
-    lines = [line for line in items(device) if not study_id or line.study_id == study_id]
-
-    def of(*states: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(line.title for line in lines if line.state in states))
-
-    kept = [line.entry.receipt for line in lines if line.entry is not None]
-    return Loss(
-        study_id,
-        tuple(dict.fromkeys(line.title for line in lines if line.title)),
-        of("waiting"),
-        of("withdrawing"),
-        of("draft"),
-        of("refused"),
-        tuple(receipt for receipt in kept if receipt is not None),
-        of("sent"),
-    )
-
-
-class Removal(Courier):
-    """The page that asks, and what follows."""
-
-    loss: Loss | None = None
-    _before_remove = ""
-
-    def ask_remove(self, line: Item | None = None) -> None:
-        """What one study's removal takes away, or everything's."""
-        device, study_id = self.device, b"" if line is None else line.study_id
-        self._before_remove = self.screen
-
-        def done(loss: Loss) -> None:
-            self.loss = loss
-            self._go("remove")
-
-        self._runner.records(lambda: loss_of(device, study_id), done, self._failed)
-
-    def leave_remove(self) -> None:
-        """Nothing is removed."""
-        self.loss = None
-        if self._before_remove == "settings":
-            self._go("settings")
-        else:
-            self.show_studies()
-
-    def remove(self) -> None:
-        """Remove what the page has named."""
-        if self.loss is None:
-            return
-        device, study_id = self.device, self.loss.study_id
-
-        def done(_: None) -> None:
-            self.loss, self._before_settings = None, "studies"
-            self.opened = self.consent = self.item = None
-            self.show_studies()
-
-        self._runner.records(
-            lambda: device.remove(study_id) if study_id else device.remove_all(), done, self._failed
-        )
+        shown.runner.network(lambda: item(device, device.withdraw(submission_id)), done, shown.failed)

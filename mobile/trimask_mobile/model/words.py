@@ -1,4 +1,7 @@
-"""The app's own words, a JSON file a language. A study's words are in its form.
+"""The app's words: those it shares with the page (trimask_core.explain), and its own, a JSON file a language.
+
+Of its own are what only the app has, and sentences that must differ: it keeps a list of studies, and is no page. A study's
+words are in its form.
 
 Months have names in every language the app's font can write: words/months.json, which
 `node scripts/month_names.mjs` writes from the Unicode CLDR. Where it has none a list shows numbers.
@@ -11,6 +14,7 @@ import json
 from functools import cache
 from pathlib import Path
 
+from trimask_core.explain import sentences
 from trimask_core.form.parse_input import month_names, show_date
 
 _FOLDER = Path(__file__).parents[1] / "words"
@@ -47,8 +51,8 @@ def catalogue(language: str) -> Catalogue:
     """The catalogue nearest to a language tag ("de-AT" -> "de"), English where there is none."""
     tag = language.replace("_", "-").split("-")[0].lower()
     tag = tag if tag in LANGUAGES else "en"
-    words: dict[str, str] = json.loads((_FOLDER / f"{tag}.json").read_text(encoding="utf-8"))
-    return Catalogue(tag, words)
+    own: dict[str, str] = json.loads((_FOLDER / f"{tag}.json").read_text(encoding="utf-8"))
+    return Catalogue(tag, {**sentences.catalogue(tag), **own})
 
 
 def local_time(milliseconds: int, language: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 
 from trimask_mobile.model.problem import cause_words
-from trimask_mobile.model.state import Upload
+from trimask_mobile.model.submissions import Upload
 from trimask_mobile.model.words import Catalogue, local_time
 from trimask_mobile.widgets.basics import PushButton, StepRow
 from trimask_mobile.widgets.look import load_kv
@@ -34,23 +34,13 @@ class SendingScreen(Page):
 
     sure = BooleanProperty(False)  # whether discarding is asked about
 
-    def forget(self) -> None:
-        """Nothing of a submission that is not shown stays on the page."""
-        self.ids.uploads.clear_widgets()
-        self.ids.keep.clear_widgets()
-        self.ids.note.text = self.ids.why.text = ""
-
-    def on_leave(self, *_: object) -> None:
-        """Who leaves the page has not said yes."""
-        self.sure = False
-
     def refresh(self) -> None:
-        guide, words, ids = self.guide, self.guide.words, self.ids
-        sending = guide.sending
+        guide, words, ids = self.guide, self.guide.shown.words, self.ids
+        sending = guide.submissions.sending
         if sending is None:
             return
-        self.title = guide.study_title
-        self.back = guide.mode != "session"  # there the way leads over the button that ends it
+        self.title = guide.studies.study_title
+        self.back = guide.shown.mode != "session"  # there the way leads over the button that ends it
         ids.mask.state, ids.split.state, ids.upload.state = sending.mask, sending.split, sending.upload
         if [row.text for row in ids.uploads.children[::-1]] != [one.name for one in sending.uploads]:
             ids.uploads.clear_widgets()
@@ -63,17 +53,17 @@ class SendingScreen(Page):
         state = "busy" if entry is None or sending.active else entry.state
         ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")
         ids.note.text, ids.why.text = "", ""
-        service = ".service" if guide.sends_when_closed else ""
+        service = ".service" if guide.shown.sends_when_closed else ""
         if state == "busy":
             ids.note.text = words.say(f"sending.busy{service}")
         elif state == "waiting":
-            when = words.span((entry.next_ms or 0) - guide.device.clock.now_ms())
+            when = words.span((entry.next_ms or 0) - guide.shown.device.clock.now_ms())
             got = len(entry.received_by)
             ids.note.text = words.say(f"sending.waiting{service}", got=got, of=entry.providers, when=when)
-            why = "" if guide.item is None else guide.item.why(words)
+            why = "" if guide.submissions.item is None else guide.submissions.item.why(words)
             ids.why.text = words.say("sending.why", why=why) if why else ""
         elif state in ("refused", "damaged"):
-            why = "" if guide.item is None else guide.item.why(words)
+            why = "" if guide.submissions.item is None else guide.submissions.item.why(words)
             ids.note.text = words.say(f"sending.{state}", why=why)
             if entry.held:
                 ids.note.text += " " + words.say("sending.held")
@@ -84,7 +74,7 @@ class SendingScreen(Page):
         _show(ids.withdraw, state == "waiting")
         _show(ids.discard, held and not self.sure)
         ids.leave.text = words.say("sending.keep" if self.sure else "sending.leave")
-        ids.leave.disabled = guide.mode == "session" and guide.sealing
+        ids.leave.disabled = guide.shown.mode == "session" and guide.kiosk.sealing
         ids.retry.disabled = state == "busy"
         asks = over and (self.sure or not held)
         ids.retry.text = words.say(
@@ -94,17 +84,17 @@ class SendingScreen(Page):
         self._offer(guide, entry, state)
 
     def _offer(self, guide: Any, entry: Any, state: str) -> None:
-        offered = guide.mode == "session" and state == "waiting"
+        offered = guide.shown.mode == "session" and state == "waiting"
         digits = entry.submission_id.hex()[:8].upper() if offered else ""
-        text = guide.words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}")
-        offer_to_keep(self.ids.keep, guide, offered=offered, kept=guide.keep_receipt, text=text)
+        text = guide.shown.words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}")
+        offer_to_keep(self.ids.keep, guide, offered=offered, kept=guide.kiosk.keep_receipt, text=text)
 
     def leave(self) -> None:
         """To the list; or, where it was asked whether to discard, no."""
         if self.sure:
             self.ask(False)
         else:
-            self.guide.show_studies()
+            self.guide.home()
 
     def ask(self, sure: bool) -> None:
         """Whether to discard is asked once more, or no longer."""
@@ -113,14 +103,14 @@ class SendingScreen(Page):
 
     def retry(self) -> None:
         """Try again; or, where nothing is to be tried any more, answer again if the draft is there, else discard it."""
-        entry = self.guide.sending.entry
+        entry = self.guide.submissions.sending.entry
         if entry is None or entry.state not in ("refused", "damaged"):
-            self.guide.try_now()
+            self.guide.submissions.try_now()
         elif self.sure:
             self.sure = False
-            self.guide.discard()
+            self.guide.studies.discard()
         elif entry.held:
-            self.guide.answer_again()
+            self.guide.studies.answer_again()
         else:
             self.ask(True)
 
@@ -139,30 +129,18 @@ class ReceiptScreen(Page):
     save = ObjectProperty(None, allownone=True)
     share = ObjectProperty(None, allownone=True)
 
-    def on_pre_enter(self, *_: object) -> None:
-        """A note about an earlier receipt does not belong here. A respondent takes theirs along: its code is shown."""
-        self.saved = ""
-        self.ids.code.text = self.link if self.in_session else ""
-
-    def forget(self) -> None:
-        """Nothing of a receipt that is not shown stays on the page, the key in its code least of all."""
-        ids = self.ids
-        self.saved = self.link = ids.code.text = ""
-        for one in (ids.head, ids.words, ids.study, ids.number, ids.consent):
-            one.text = ""
-        ids.signers.clear_widgets()
-        ids.keep.clear_widgets()
-
     def refresh(self) -> None:
-        guide, words, ids = self.guide, self.guide.words, self.ids
-        item = guide.item
+        guide, words, ids = self.guide, self.guide.shown.words, self.ids
+        item = guide.submissions.item
         if item is None or item.entry is None:
             return
-        entry, now_ms = item.entry, guide.device.clock.now_ms()
-        self.in_session = guide.mode == "session"
+        entry, now_ms = item.entry, guide.shown.device.clock.now_ms()
+        self.in_session = guide.shown.mode == "session"
         self.back = not self.in_session  # from a session the way leads over the button that ends it
         self.state, self.has_receipt = item.state, entry.receipt is not None
-        self.link = guide.receipt_link if item.state == "sent" else ""
+        before, self.link = self.link, guide.submissions.receipt_link if item.state == "sent" else ""
+        if self.in_session and self.link != before:
+            ids.code.text = self.link  # a respondent takes theirs along: its code is shown
         unsent = item.state == "withdrawn" and not entry.withdrawn_by
         ids.head.text = words.say(f"receipt.{item.state}")
         ids.words.text = words.say(
@@ -187,12 +165,12 @@ class ReceiptScreen(Page):
             ids.keep,
             guide,
             offered=self.in_session and item.state == "sent",
-            kept=guide.keep_receipt,
+            kept=guide.kiosk.keep_receipt,
             text=words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}"),
         )
         ids.consent.text = ""
-        if guide.consent is not None:
-            given = guide.consent
+        if guide.answering.consent is not None:
+            given = guide.answering.consent
             ids.consent.text = words.say(
                 "receipt.consent",
                 version=given.version,
@@ -202,14 +180,14 @@ class ReceiptScreen(Page):
 
     def save_it(self) -> None:
         """To a file."""
-        name = f"trimask-receipt-{self.guide.item.entry.submission_id.hex()[:12]}.json"
-        self.save(name, self.guide.receipt_json, self._saved, self._unsaved)
+        name = f"trimask-receipt-{self.guide.submissions.item.entry.submission_id.hex()[:12]}.json"
+        self.save(name, self.guide.submissions.receipt_json, self._saved, self._unsaved)
 
     def _saved(self, where: str) -> None:
-        self.tone, self.saved = "success", self.guide.words.say("receipt.saved", where=where)
+        self.tone, self.saved = "success", self.guide.shown.words.say("receipt.saved", where=where)
 
     def _unsaved(self, why: str) -> None:
-        self.tone, self.saved = "error", self.guide.words.say("receipt.unsaved", why=why)
+        self.tone, self.saved = "error", self.guide.shown.words.say("receipt.unsaved", why=why)
 
     def show_code(self) -> None:
         """For another device's camera; or no longer."""
@@ -217,7 +195,7 @@ class ReceiptScreen(Page):
 
     def share_it(self) -> None:
         """To another app, without the key that withdraws."""
-        self.share(self.guide.item.title, self.guide.shared_json)
+        self.share(self.guide.submissions.item.title, self.guide.submissions.shared_json)
 
 
 class WithdrawScreen(Page):
@@ -225,8 +203,8 @@ class WithdrawScreen(Page):
 
     def refresh(self) -> None:
         guide = self.guide
-        self.ids.busy.text = guide.words.say("withdraw.busy") if guide.busy else ""
-        self.ids.confirm.disabled = guide.busy
+        self.ids.busy.text = guide.shown.words.say("withdraw.busy") if guide.shown.busy else ""
+        self.ids.confirm.disabled = guide.shown.busy
 
 
 load_kv(__file__)

@@ -19,13 +19,8 @@ class QuestionScreen(Page):
     _part: Any = None
     _shown: Any = None
 
-    def forget(self) -> None:
-        """No answer stays in a field."""
-        self._part = self._shown = None
-        self.ids.question.clear_widgets()
-
     def refresh(self) -> None:
-        part, words = self.guide.participation, self.guide.words
+        part, words = self.guide.answering.participation, self.guide.shown.words
         if part is None or part.step != "question":
             return
         page, box = part.page, self.ids.question
@@ -43,7 +38,7 @@ class QuestionScreen(Page):
             self.to_top()
         for one in box.children:
             if isinstance(one, QuestionBox):
-                one.problem = self.guide.problems.get(one.asked.name, "")
+                one.problem = self.guide.answering.problems.get(one.asked.name, "")
         self.title = words.say("question.title", number=part.number, of=len(part.pages))
         self.progress = part.progress
 
@@ -62,16 +57,11 @@ class ReviewScreen(Page):
 
     _shown: Any = None
 
-    def forget(self) -> None:
-        """No answer stays on the page."""
-        self._shown = None
-        self.ids.answers.clear_widgets()
-
     def refresh(self) -> None:
-        part, words = self.guide.participation, self.guide.words
+        part, words = self.guide.answering.participation, self.guide.shown.words
         if part is None or part.step != "review":
             return
-        self.title = self.guide.study_title
+        self.title = self.guide.studies.study_title
         rows = [
             (asked.name, asked.label, part.shown(asked) or words.say("review.none"), part.problem(asked))
             for asked in part.questions
@@ -81,7 +71,10 @@ class ReviewScreen(Page):
             self.ids.answers.clear_widgets()
             for name, label, answer, problem in rows:
                 row = AnswerRow(
-                    question=label, answer=answer, problem=problem, edit=partial(self.guide.edit, name)
+                    question=label,
+                    answer=answer,
+                    problem=problem,
+                    edit=partial(self.guide.answering.edit, name),
                 )
                 self.ids.answers.add_widget(row)
         self.progress = part.progress

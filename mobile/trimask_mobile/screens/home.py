@@ -59,10 +59,10 @@ class StudiesScreen(Page):
     _sure = b""  # the study whose draft a person has asked to delete, and is asked about
 
     def refresh(self) -> None:
-        guide, words = self.guide, self.guide.words
+        guide, words = self.guide, self.guide.shown.words
         shown = self.ids.shown
-        now_ms = guide.device.clock.now_ms()
-        lines = [(item, item.words(words, now_ms)) for item in guide.items]
+        now_ms = guide.shown.device.clock.now_ms()
+        lines = [(item, item.words(words, now_ms)) for item in guide.submissions.items]
         if self._lines == (words.language, lines, self._sure):
             return  # what has the focus keeps it
         self._lines = (words.language, lines, self._sure)
@@ -78,14 +78,14 @@ class StudiesScreen(Page):
             )
             self._add_actions(card, item)
             shown.add_widget(card)
-        spent = spent_words(guide.items, words)
+        spent = spent_words(guide.submissions.items, words)
         if spent:
             shown.add_widget(SpentCard(text=spent))
-        if not guide.items:
+        if not guide.submissions.items:
             shown.add_widget(Welcome())
 
     def _add_actions(self, card: ItemCard, item: Item) -> None:
-        words = self.guide.words
+        words = self.guide.shown.words
         buttons = card.ids.buttons
         if item.state == "draft" and item.study_id == self._sure:
             card.text = words.say("studies.delete.sure")
@@ -99,11 +99,11 @@ class StudiesScreen(Page):
             buttons.add_widget(sure)
             return
         main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
-        main.bind(on_release=lambda *_: self.guide.show(item))
+        main.bind(on_release=lambda *_: self.guide.studies.show(item))
         buttons.add_widget(main)
         if item.study_id and item.state != "draft":
             remove = PushButton(text=words.say("remove.one"), kind="quiet")
-            remove.bind(on_release=lambda *_: self.guide.ask_remove(item))
+            remove.bind(on_release=lambda *_: self.guide.studies.ask_remove(item))
             buttons.add_widget(remove)
         if item.state == "draft":
             delete = PushButton(text=words.say("studies.delete"), kind="quiet")
@@ -116,11 +116,7 @@ class StudiesScreen(Page):
 
     def _delete(self, item: Item) -> None:
         self._sure = b""
-        self.guide.delete_draft(item)
-
-    def on_leave(self, *_: object) -> None:
-        """Who leaves the page has not said yes."""
-        self._sure = b""
+        self.guide.studies.delete_draft(item)
 
 
 class SettingsScreen(Page):
@@ -131,21 +127,25 @@ class SettingsScreen(Page):
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
         ids.sizes.options = [(scale, f"{scale:.0%}".replace("%", " %")) for scale in SCALES]
-        ids.sizes.chosen = [guide.scale]
-        ids.languages.options = [(tag, LANGUAGES.get(tag, tag)) for tag in guide.languages]
-        ids.languages.chosen = [guide.language if guide.language in guide.languages else guide.words.language]
+        ids.sizes.chosen = [guide.shown.scale]
+        ids.languages.options = [(tag, LANGUAGES.get(tag, tag)) for tag in guide.answering.languages]
+        ids.languages.chosen = [
+            guide.answering.language
+            if guide.answering.language in guide.answering.languages
+            else guide.shown.words.language
+        ]
         # A respondent may choose how they read, and nothing that is the device's; nor may one who answers just now.
-        own = guide.mode == "own"
-        ways = ([("institutions.title", guide.open_institutions)] if own else []) + (
-            [("interviewer.title", guide.open_interviewer), ("remove.all", guide.ask_remove)]
-            if own and guide.participation is None
+        own = guide.shown.mode == "own"
+        ways = ([("institutions.title", guide.institutions.open_institutions)] if own else []) + (
+            [("interviewer.title", guide.kiosk.open_interviewer), ("remove.all", guide.studies.ask_remove)]
+            if own and guide.answering.participation is None
             else []
         )
-        if self._shown != (guide.words.language, [key for key, _ in ways]):
-            self._shown = (guide.words.language, [key for key, _ in ways])
+        if self._shown != (guide.shown.words.language, [key for key, _ in ways]):
+            self._shown = (guide.shown.words.language, [key for key, _ in ways])
             ids.ways.clear_widgets()
             for key, does in ways:
-                button = PushButton(text=guide.words.say(key))
+                button = PushButton(text=guide.shown.words.say(key))
                 button.bind(on_release=lambda *_, does=does: does())
                 ids.ways.add_widget(button)
 
@@ -158,14 +158,14 @@ class ProblemScreen(Page):
     """No code numbers; the software's own words are below, for whoever helps."""
 
     def refresh(self) -> None:
-        problem, words, ids = self.guide.problem, self.guide.words, self.ids
+        problem, words, ids = self.guide.shown.problem, self.guide.shown.words, self.ids
         if problem is None:
             return
         ids.head.text = problem.title(words)
         ids.words.text = problem.text(words)
         ids.advice.text = problem.advice(words)
         ids.detail.text = words.say("problem.detail", detail=problem.detail) if problem.detail else ""
-        ids.studies.disabled = self.bare = self.guide.mode == "stuck"
+        ids.studies.disabled = self.bare = self.guide.shown.mode == "stuck"
         self.back = not self.bare
         ids.studies.opacity = 0 if ids.studies.disabled else 1
         ids.again.disabled = not problem.again
@@ -180,18 +180,14 @@ class RemoveScreen(Page):
     save = ObjectProperty(None, allownone=True)  # as the receipt's page has it
     _shown: Any = None
 
-    def on_pre_enter(self, *_: object) -> None:
-        """A note about earlier files does not belong here."""
-        self.saved = ""
-
     def refresh(self) -> None:
-        guide, ids, say = self.guide, self.ids, self.guide.words.say
-        loss = guide.loss
+        guide, ids, say = self.guide, self.ids, self.guide.shown.words.say
+        loss = guide.studies.loss
         if loss is None:
             return
         ids.head.text = say("remove.one.title" if loss.study_id else "remove.all.title")
         ids.titles.text = "\n".join(loss.titles)
-        told = loss.sentences(guide.words) or [say("remove.nothing")]
+        told = loss.sentences(guide.shown.words) or [say("remove.nothing")]
         if self._shown != (told, loss.receipts):
             self._shown = (told, loss.receipts)
             ids.told.clear_widgets()
@@ -205,7 +201,7 @@ class RemoveScreen(Page):
 
     def save_all(self) -> None:
         """Each receipt to a file, one after the other: a phone asks where to for each."""
-        say, left = self.guide.words.say, list(self.guide.loss.receipts)
+        say, left = self.guide.shown.words.say, list(self.guide.studies.loss.receipts)
         names: list[str] = []
 
         def failed(why: str) -> None:

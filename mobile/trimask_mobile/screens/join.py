@@ -13,7 +13,7 @@ from kivy.core.clipboard import Clipboard
 from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
-from trimask_core.explain.facts import STEPS
+from trimask_core.study.guarantee import STEPS
 from trimask_mobile.model.device import short_hash
 from trimask_mobile.model.words import local_time
 from trimask_mobile.widgets.basics import PushButton
@@ -33,23 +33,18 @@ class InvitationScreen(Page):
     # A callable that scans and hands over what it read, or None where there is no scanner.
     scan = ObjectProperty(None, allownone=True)
 
-    def forget(self) -> None:
-        """No invitation stays in the field: it may be another's."""
-        if not self.guide.link_text:  # else it may be tried again
-            self.ids.link.wipe()
-
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
-        if ids.link.text != guide.link_text:
-            ids.link.text = guide.link_text
-        ids.link.invalid = bool(guide.link_problem)
-        ids.message.text = guide.link_problem
-        ids.busy.text = guide.words.say("invitation.busy") if guide.busy else ""
-        ids.open.disabled = guide.busy or not guide.link_text.strip()
+        if ids.link.text != guide.studies.link_text:
+            ids.link.text = guide.studies.link_text
+        ids.link.invalid = bool(guide.studies.link_problem)
+        ids.message.text = guide.studies.link_problem
+        ids.busy.text = guide.shown.words.say("invitation.busy") if guide.shown.busy else ""
+        ids.open.disabled = guide.shown.busy or not guide.studies.link_text.strip()
 
     def paste(self) -> None:
         """What was copied last."""
-        self.guide.type_link(Clipboard.paste().strip())
+        self.guide.studies.type_link(Clipboard.paste().strip())
 
     def on_scan(self, _: object, scan: Any) -> None:
         """A button for the system's scanner, where there is one."""
@@ -80,24 +75,29 @@ class SeenRow(BoxLayout):
     what = StringProperty("")
 
 
-class StudyScreen(Page):
-    """Everything a person should know before the first question."""
+class Sentence(BoxLayout):
+    """One of the first screen's."""
+
+    text = StringProperty("")
+
+
+class StudyLayers(BoxLayout):
+    """What is one touch away: who sees what, how well a person is hidden, where answers go, the exact statement."""
 
     exact = BooleanProperty(False)
 
-    def refresh(self) -> None:
+    def __init__(self, guide: Any) -> None:
+        super().__init__()
+        self.guide = guide
+
+    def fill(self) -> None:
+        """The study's story; its exact statement where that is asked for."""
         guide, ids = self.guide, self.ids
-        story, words = guide.story, guide.words
-        if story is None:
-            return
-        ids.name.text = story.title
-        ids.intro.text = story.intro
-        ends = None if guide.opened is None else guide.opened.expires_ms
-        ids.by.text = "" if ends is None else words.say("study.by", when=local_time(ends, words.language))
-        ids.once.text = "" if ends is None else words.say("study.once")
-        ids.who.text = story.asked_by
+        story, words = guide.studies.story, guide.shown.words
+        opened = guide.studies.opened
+        invited = opened is not None and opened.expires_ms is not None
+        ids.once.text = words.say("study.once") if invited else ""
         ids.contact.text = words.say("study.contact", contact=story.contact)
-        ids.purpose.text = story.purpose
         ids.way.text = story.way
         ids.promise.text = story.promise
         ids.promises.clear_widgets()
@@ -113,27 +113,57 @@ class StudyScreen(Page):
         ids.picture.clear_widgets()
         ids.picture.add_widget(SplitPicture(story, words))
         ids.unknown.text = story.unknown
-        ids.exact.text = guide.whole_story if self.exact else ""
+        ids.exact.text = guide.studies.whole_story if self.exact else ""
 
     def toggle(self) -> None:
         """The whole statement, as the client has it."""
         self.exact = not self.exact
+        self.fill()
+
+
+class StudyScreen(Page):
+    """A few sentences, and one touch away everything a person should be able to know before the first question."""
+
+    more = BooleanProperty(False)
+
+    def refresh(self) -> None:
+        guide, ids = self.guide, self.ids
+        story, words = guide.studies.story, guide.shown.words
+        if story is None:
+            return
+        ids.name.text = story.title
+        ids.intro.text = story.intro
+        opened = guide.studies.opened
+        ends = None if opened is None else opened.expires_ms
+        ids.by.text = "" if ends is None else words.say("study.by", when=local_time(ends, words.language))
+        ids.purpose.text = story.purpose
+        ids.who.text = words.say("study.asked", name=story.asked_by)
+        ids.first.clear_widgets()
+        for sentence in story.truth.first:
+            ids.first.add_widget(Sentence(text=sentence))
+        ids.strength.text = story.truth.strength
+        if not self.more:
+            ids.layers.clear_widgets()
+            return
+        if not ids.layers.children:
+            ids.layers.add_widget(StudyLayers(guide))
+        ids.layers.children[0].fill()
+
+    def show_more(self) -> None:
+        """And less."""
+        self.more = not self.more
         self.refresh()
 
 
 class ConsentScreen(Page):
     """Signed with a typed name, which stays on the device."""
 
-    def forget(self) -> None:
-        """No name stays in the field."""
-        self.ids.person.wipe()
-
     def refresh(self) -> None:
-        part, ids, words = self.guide.participation, self.ids, self.guide.words
+        part, ids, words = self.guide.answering.participation, self.ids, self.guide.shown.words
         if part is None:
             return
         consent = part.consent
-        self.title = self.guide.study_title
+        self.title = self.guide.studies.study_title
         ids.words.text = consent.text
         ids.version.text = words.say(
             "consent.version", version=consent.version, hash=short_hash(consent.text)
@@ -150,17 +180,12 @@ class EligibilityScreen(Page):
 
     _part: Any = None
 
-    def forget(self) -> None:
-        """No answer stays in a field."""
-        self._part = None
-        self.ids.questions.clear_widgets()
-
     def refresh(self) -> None:
-        part = self.guide.participation
+        part = self.guide.answering.participation
         if part is None:
             return
         asked = part.eligibility_questions
-        self.title = self.guide.study_title
+        self.title = self.guide.studies.study_title
         box = self.ids.questions
         if self._part is not part or [one.asked for one in box.children[::-1]] != list(asked):
             self._part = part
@@ -170,7 +195,7 @@ class EligibilityScreen(Page):
                     QuestionBox(question, part.eligibility.get(question.name), self.guide, heading="heading")
                 )
         for one in box.children:
-            one.problem = self.guide.problems.get(one.asked.name, "")
+            one.problem = self.guide.answering.problems.get(one.asked.name, "")
         self.progress = part.progress
 
 
@@ -179,15 +204,15 @@ class InstitutionsScreen(Page):
 
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
-        say = guide.words.say
+        say = guide.shown.words.say
         books = [
             say("institutions.known", keeper=book.keeper, count=len(book.institutions))
-            for book in guide.directories
+            for book in guide.institutions.directories
         ]
         ids.known.text = "\n".join(books) or say("institutions.none")
         ids.unknown.options = [(False, say("institutions.show")), (True, say("institutions.refuse"))]
-        ids.unknown.chosen = [guide.refuse_unknown]
-        pasted = guide.pasted_directory
+        ids.unknown.chosen = [guide.shown.refuse_unknown]
+        pasted = guide.institutions.pasted_directory
         ids.pasted.text = (
             ""
             if pasted is None
@@ -198,12 +223,12 @@ class InstitutionsScreen(Page):
                 key=" ".join(pasted.keeper_key.hex()[at : at + 4] for at in range(0, 64, 4)),
             )
         )
-        ids.problem.text = guide.directory_problem
+        ids.problem.text = guide.institutions.directory_problem
         ids.add.disabled = pasted is None
 
     def paste(self) -> None:
         """What was copied last."""
-        self.guide.paste_directory(Clipboard.paste())
+        self.guide.institutions.paste_directory(Clipboard.paste())
 
 
 load_kv(__file__)

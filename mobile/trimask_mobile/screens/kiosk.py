@@ -48,21 +48,24 @@ class InterviewingScreen(Page):
     _sure = ""  # a session's rest, or "leave": what is asked about
 
     def refresh(self) -> None:
-        guide, ids, say = self.guide, self.ids, self.guide.words.say
-        now_ms = guide.device.clock.now_ms()
-        ids.said.text = guide.said
-        ids.sent.text = say("interviewing.sent", number=guide.sent)
-        lines = [(line, self._text(line, now_ms)) for line in guide.lines]
-        shown = (guide.words.language, guide.stock, lines, self._sure, guide.busy)
+        guide, ids, say = self.guide, self.ids, self.guide.shown.words.say
+        now_ms = guide.shown.device.clock.now_ms()
+        ids.said.text = guide.kiosk.said
+        ids.sent.text = say("interviewing.sent", number=guide.kiosk.sent)
+        lines = [(line, self._text(line, now_ms)) for line in guide.kiosk.lines]
+        shown = (guide.shown.words.language, guide.kiosk.stock, lines, self._sure, guide.shown.busy)
         if shown == self._shown:
             return  # what has the focus keeps it
         self._shown = shown
         ids.stock.clear_widgets()
-        for study_id, title, left in guide.stock:
+        for study_id, title, left in guide.kiosk.stock:
             text = say("interviewing.left", number=left) if left else say("interviewing.open")
             ids.stock.add_widget(
                 StockCard(
-                    title=title, text=text, begin=partial(guide.interview, study_id), disabled=guide.busy
+                    title=title,
+                    text=text,
+                    begin=partial(guide.kiosk.interview, study_id),
+                    disabled=guide.shown.busy,
                 )
             )
         ids.lines.clear_widgets()
@@ -71,7 +74,7 @@ class InterviewingScreen(Page):
         self._ways()
 
     def _text(self, line: Respondent, now_ms: int) -> str:
-        words = self.guide.words
+        words = self.guide.shown.words
         why = causes_words(line.causes, {}, words)
         why = f"{why}. " if why else ""
         when = words.span((line.next_ms or now_ms) - now_ms)
@@ -79,7 +82,7 @@ class InterviewingScreen(Page):
         return words.say(f"interviewing.{key}.text", number=line.number, why=why, when=when)
 
     def _card(self, line: Respondent, text: str) -> UploadCard:
-        words = self.guide.words
+        words = self.guide.shown.words
         sign, colour = _SIGNS[line.state]
         key = "kept" if line.state == "sent" else line.state
         card = UploadCard(
@@ -87,10 +90,12 @@ class InterviewingScreen(Page):
         )
         if self._sure == line.id:
             card.text = words.say("interviewing.remove.sure")
-            self._ask(card.ids.buttons, partial(self.guide.remove_line, line.id), "interviewing.remove")
+            self._ask(card.ids.buttons, partial(self.guide.kiosk.remove_line, line.id), "interviewing.remove")
             return card
         if line.state == "sent":
-            self._button(card.ids.buttons, "interviewing.show", partial(self.guide.fetch_receipt, line.id))
+            self._button(
+                card.ids.buttons, "interviewing.show", partial(self.guide.kiosk.fetch_receipt, line.id)
+            )
         if line.state != "waiting":
             self._button(card.ids.buttons, "interviewing.remove", partial(self._be_sure, line.id))
         return card
@@ -102,22 +107,22 @@ class InterviewingScreen(Page):
             self._button(ids.ways, "interviewing.scan", lambda: self.scan(guide.open_link))
         self._button(ids.ways, "interviewing.add", self.paste)
         ids.again.clear_widgets()
-        if any(line.state == "waiting" for line in guide.lines):
-            self._button(ids.again, "interviewing.try", guide.try_sessions)
+        if any(line.state == "waiting" for line in guide.kiosk.lines):
+            self._button(ids.again, "interviewing.try", guide.kiosk.try_sessions)
         ids.end.clear_widgets()
         ids.leave.text = ""
         if self._sure == "leave":
-            waiting, left = len(guide.lines), sum(count for _, _, count in guide.stock)
-            lost = guide.words.say("interviewing.leave.lost", waiting=waiting, left=left)
-            sure = guide.words.say("interviewing.leave.sure")
+            waiting, left = len(guide.kiosk.lines), sum(count for _, _, count in guide.kiosk.stock)
+            lost = guide.shown.words.say("interviewing.leave.lost", waiting=waiting, left=left)
+            sure = guide.shown.words.say("interviewing.leave.sure")
             ids.leave.text = f"{sure} {lost}" if waiting or left else sure
-            self._ask(ids.end, guide.leave_interviewer, "interviewing.leave")
+            self._ask(ids.end, guide.kiosk.leave_interviewer, "interviewing.leave")
         else:
-            self._button(ids.end, "interviewer.change", guide.open_interviewer)
+            self._button(ids.end, "interviewer.change", guide.kiosk.open_interviewer)
             self._button(ids.end, "interviewing.leave", partial(self._be_sure, "leave"))
 
     def _button(self, box: Any, key: str, does: Any, kind: str = "secondary") -> None:
-        button = PushButton(text=self.guide.words.say(key), kind=kind, disabled=self.guide.busy)
+        button = PushButton(text=self.guide.shown.words.say(key), kind=kind, disabled=self.guide.shown.busy)
         button.bind(on_release=lambda *_: does())
         box.add_widget(button)
 
@@ -136,56 +141,43 @@ class InterviewingScreen(Page):
 
     def paste(self) -> None:
         """What was copied last."""
-        self.guide.add_invitations(Clipboard.paste())
-
-    def on_leave(self, *_: object) -> None:
-        """Who leaves the page has not said yes."""
-        self._sure = ""
+        self.guide.kiosk.add_invitations(Clipboard.paste())
 
 
 class InterviewerScreen(Page):
     """What it is for, and the PIN, twice."""
 
-    def forget(self) -> None:
-        """No PIN stays in a field."""
-        self.ids.pin.wipe()
-        self.ids.again.wipe()
-
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
-        ids.message.text = guide.pin_problem
-        ids.pin.invalid = ids.again.invalid = bool(guide.pin_problem)
-        ids.begin.disabled = guide.busy
-        ids.begin.text = guide.words.say(
-            "interviewer.change" if guide.mode == "unlocked" else "interviewer.begin"
+        ids.message.text = guide.kiosk.pin_problem
+        ids.pin.invalid = ids.again.invalid = bool(guide.kiosk.pin_problem)
+        ids.begin.disabled = guide.shown.busy
+        ids.begin.text = guide.shown.words.say(
+            "interviewer.change" if guide.shown.mode == "unlocked" else "interviewer.begin"
         )
 
     def begin(self) -> None:
         """Set what was typed; where it will not do it stays, to be changed."""
-        self.guide.set_pin(self.ids.pin.text, self.ids.again.text)
+        self.guide.kiosk.set_pin(self.ids.pin.text, self.ids.again.text)
 
 
 class PinScreen(Page):
     """Nothing of anybody is on it."""
 
-    def forget(self) -> None:
-        """No PIN stays in a field."""
-        self.ids.pin.wipe()
-
     def refresh(self) -> None:
         guide, ids = self.guide, self.ids
-        say, wait = guide.words.say, guide.wait_until_ms - guide.device.clock.now_ms()
-        ids.message.text = guide.pin_problem
-        ids.pin.invalid = bool(guide.pin_problem)
-        ids.wait.text = say("pin.wait", when=guide.words.span(wait)) if wait > 0 else ""
-        ids.link.text = say("pin.link") if guide.link_waits else ""
-        ids.unlock.disabled = guide.busy or wait > 0
+        say, wait = guide.shown.words.say, guide.kiosk.wait_until_ms - guide.shown.device.clock.now_ms()
+        ids.message.text = guide.kiosk.pin_problem
+        ids.pin.invalid = bool(guide.kiosk.pin_problem)
+        ids.wait.text = say("pin.wait", when=guide.shown.words.span(wait)) if wait > 0 else ""
+        ids.link.text = say("pin.link") if guide.kiosk.link_waits else ""
+        ids.unlock.disabled = guide.shown.busy or wait > 0
 
     def unlock(self) -> None:
         """Try what was typed, which does not stay in the field."""
         pin = self.ids.pin.text
         self.ids.pin.wipe()
-        self.guide.unlock(pin)
+        self.guide.kiosk.unlock(pin)
 
 
 class HandedScreen(Page):
@@ -194,8 +186,8 @@ class HandedScreen(Page):
     sure = BooleanProperty(False)
 
     def refresh(self) -> None:
-        guide, ids, say = self.guide, self.ids, self.guide.words.say
-        begun = guide.participation is not None
+        guide, ids, say = self.guide, self.ids, self.guide.shown.words.say
+        begun = guide.answering.participation is not None
         ids.idle.text = say("handed.idle", minutes=IDLE_MS // 60_000)
         ids.begin.text = say("handed.continue" if begun else "handed.begin")
         ids.stop.text = say("handed.stop.yes" if self.sure else "handed.stop")
@@ -204,18 +196,14 @@ class HandedScreen(Page):
 
     def stop(self) -> None:
         """At once where nothing was answered; else it is asked."""
-        part = self.guide.participation
+        part = self.guide.answering.participation
         if self.sure or part is None or not (part.responses or part.eligibility or part.name):
             self.sure = False
-            self.guide.finish()
+            self.guide.kiosk.finish()
         else:
             self.sure = True
             self.refresh()
             self.show_bottom()
-
-    def on_leave(self, *_: object) -> None:
-        """Who leaves the page has not said yes."""
-        self.sure = False
 
 
 load_kv(__file__)

@@ -10,6 +10,7 @@ from typing import Any
 import segno
 from kivy.clock import Clock
 from kivy.graphics import Color, Ellipse, Line, Rectangle, RoundedRectangle
+from kivy.graphics.texture import Texture
 from kivy.metrics import dp
 from kivy.properties import BooleanProperty, NumericProperty, OptionProperty, StringProperty
 from kivy.uix.behaviors import ButtonBehavior
@@ -166,6 +167,7 @@ class StepRow(BoxLayout):
 
 
 _BORDER = 4
+_DARK = bytes([255, *[0] * 255])  # a module's byte as a grey
 
 
 class Code(Widget):
@@ -186,15 +188,17 @@ class Code(Widget):
         across = len(rows) + 2 * _BORDER
         unit = max(1, int(min(self.width, self.height)) // across)  # whole pixels: edges stay sharp
         side = unit * across
-        left, top = int(self.center_x - side / 2), int(self.center_y + side / 2)
+        left, low = int(self.center_x - side / 2), int(self.center_y - side / 2)
+        empty, edge = [b"\0" * across] * _BORDER, b"\0" * _BORDER
+        modules = b"".join(
+            [*empty, *(edge + row + edge for row in reversed(rows)), *empty]
+        )  # from the lowest up
+        picture = Texture.create(size=(across, across), colorfmt="luminance")
+        picture.mag_filter = "nearest"
+        picture.blit_buffer(modules.translate(_DARK), colorfmt="luminance", bufferfmt="ubyte")
         with self.canvas:
             Color(1, 1, 1, 1)
-            Rectangle(pos=(left, top - side), size=(side, side))
-            Color(0, 0, 0, 1)
-            for down, row in enumerate(rows, _BORDER):
-                for along, dark in enumerate(row, _BORDER):
-                    if dark:
-                        Rectangle(pos=(left + along * unit, top - (down + 1) * unit), size=(unit, unit))
+            Rectangle(pos=(left, low), size=(side, side), texture=picture)
 
 
 load_kv(__file__)

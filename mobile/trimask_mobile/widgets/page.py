@@ -17,16 +17,17 @@ from kivy.core.window import Window
 from kivy.metrics import dp
 from kivy.properties import BooleanProperty, NumericProperty, ObjectProperty, StringProperty
 from kivy.uix.boxlayout import BoxLayout
-from kivy.uix.screenmanager import Screen
+from kivy.uix.relativelayout import RelativeLayout
 from kivy.uix.widget import Widget
 
 from trimask_mobile.widgets.basics import Column, Focusable, Footer
 from trimask_mobile.widgets.look import load_kv
 
 
-class Page(Screen):
+class Page(RelativeLayout):
     """One screen. `guide` is the model; `refresh` brings the widgets to what it says."""
 
+    name = StringProperty("")
     title = StringProperty("")
     back = BooleanProperty(True)
     bare = BooleanProperty(False)  # without a way to the settings
@@ -45,8 +46,14 @@ class Page(Screen):
     def refresh(self) -> None:
         """The model has changed."""
 
-    def forget(self) -> None:
-        """Nobody is answering any more: nothing that was answered stays in a widget."""
+    def take_apart(self, widget: Widget | None = None) -> None:
+        """When it is left: a button that is still being released keeps nothing but itself, and that whole."""
+        whole = widget or self
+        children = [] if isinstance(whole, Focusable) else list(whole.children)
+        if children:
+            whole.clear_widgets()
+        for child in children:
+            self.take_apart(child)
 
     def enter(self) -> None:
         """Enter, pressed in a field or nowhere: the page's main action."""
@@ -71,8 +78,8 @@ class Page(Screen):
     def _arrange(self, *_: object) -> None:
         """A footer that would leave too little to scroll (landscape, large type) scrolls with the rest."""
         footer, column = self.footer, self.column
-        if footer is None or column is None:
-            return
+        if footer is None or column is None or footer.parent is None:
+            return  # there is none, or the page is being left
         wanted = column if footer.height > 0.24 * self.height else self.ids.foot
         if footer.parent is not wanted:
             footer.parent.remove_widget(footer)

@@ -259,16 +259,16 @@ class QuestionBox(BoxLayout):
         super().__init__(**values)
         self.asked, self._guide = asked, guide
         self.label, self.help = asked.label, asked.help
-        words = guide.words
+        words = guide.shown.words
         hints = [] if asked.required else [words.say("question.optional")]
         low, high = asked.question.minimum, asked.question.maximum
-        if asked.kind in ("number", "integer") and low is not None and high is not None:
+        if asked.control == "number" and low is not None and high is not None:
             shown = [show_number(limit, asked.language) for limit in (low, high)]
             hints.append(f"{words.say('question.range', low=shown[0], high=shown[1])} {asked.unit}".strip())
-        if asked.kind == "multiple_choice":
+        if asked.question.rules.several:
             hints.append(words.say("question.several"))
         self.hint = " · ".join(hints)
-        self._answer = getattr(self, f"_{asked.kind}")(value)
+        self._answer = getattr(self, f"_{asked.control}")(value)
         self.ids.answer.add_widget(self._answer)
         self.bind(problem=self._mark)
 
@@ -278,35 +278,26 @@ class QuestionBox(BoxLayout):
                 widget.invalid = bool(self.problem)
 
     def _give(self, value: Any) -> None:
-        self._guide.answer(self.asked.name, value)
+        self._guide.answering.answer(self.asked.name, value)
 
-    # One maker a kind, named after it.
+    # One maker a control, named after it.
 
     def _number(self, value: Any) -> Widget:
         row = Row()
         field = Field(text="" if value is None else str(value), label=self.asked.name, input_type="number")
-        field.decimal = self.asked.kind == "number"
+        field.decimal = not self.asked.question.rules.whole
         field.bind(text=lambda _, text: self._give(text))
         row.add_widget(field)
         if self.asked.unit:
             row.add_widget(Unit(text=self.asked.unit))
         return row
 
-    _integer = _number
-
     def _slider(self, value: Any) -> Widget:
-        return SlideBox(self.asked, value, self._give, self._guide.words)
+        return SlideBox(self.asked, value, self._give, self._guide.shown.words)
 
-    def _yes_no(self, value: Any) -> Widget:
-        return self._choices(False, [] if value is None else [value])
-
-    def _single_choice(self, value: Any) -> Widget:
-        return self._choices(False, [] if value is None else [value])
-
-    def _multiple_choice(self, value: Any) -> Widget:
-        return self._choices(True, value or [])
-
-    def _choices(self, several: bool, chosen: list[str]) -> Widget:
+    def _choices(self, value: Any) -> Widget:
+        several = self.asked.question.rules.several
+        chosen = (value or []) if several else [] if value is None else [value]
         box = BoxLayout(orientation="vertical", size_hint_y=None)
         box.bind(minimum_height=box.setter("height"))
         found = ChoiceList(several=several, options=list(self.asked.choices), chosen=chosen)
@@ -314,7 +305,7 @@ class QuestionBox(BoxLayout):
         found.bind(on_choose=lambda *_: self._give(list(found.chosen) if several else found.chosen[0]))
         box.add_widget(found)
         if not several and not self.asked.required:
-            clear = PushButton(text=self._guide.words.say("question.clear"), kind="quiet")
+            clear = PushButton(text=self._guide.shown.words.say("question.clear"), kind="quiet")
 
             def empty(*_: object) -> None:
                 found.chosen = []
@@ -325,7 +316,7 @@ class QuestionBox(BoxLayout):
         return box
 
     def _date(self, value: Any) -> Widget:
-        found = DateEntry(self.asked.language, self._guide.words, "" if value is None else str(value))
+        found = DateEntry(self.asked.language, self._guide.shown.words, "" if value is None else str(value))
         found.bind(on_date=lambda *_: self._give(found.text))
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -14,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimask.data.catalogue import Shown
-from trimask.data.deliveries import read_counted, read_totals
 from trimask.data.description import bibtex, dataset_notes, one_line, r_recipe, readme, summary, write_readme
-from trimask.data.manifest import Manifest
+from trimask.data.manifest import (
+    MANIFEST_FILE,
+    SIGNATURE_FILE,
+    Manifest,
+    file_sha256,
+    read_counted,
+    read_totals,
+)
 from trimask.data.metadata import describe_dataset, record_batch, row_schema, write_arrow, write_csv
 from trimask.data.rows import BATCH_ROWS, derived_rows, stored_batches, stored_gram
 from trimask.errors import MissingExtra, ParameterError, VerificationError
@@ -37,18 +42,9 @@ if TYPE_CHECKING:
     from trimask_core.submit.receipt import Receipt
 
 
-MANIFEST_FILE = "manifest.json"
-SIGNATURE_FILE = "manifest.sig"
-
 MANY_CLIPPED = 0.05
 """A share of clipped rows that is warned of: a study does not say what it expects, and from here bias shows
 (docs/theory/verified-moments.md#ball-accuracy)."""
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hex, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Dataset(Shown):
@@ -68,7 +64,7 @@ class Dataset(Shown):
     Examples
     --------
     >>> import trimask
-    >>> dataset = trimask.Dataset.open("out/demo")  # from `make demo`
+    >>> dataset = trimask.Dataset.open("out/demo/rows")  # from `make demo`
     >>> dataset.names[0], dataset.suite
     ('one', 'rows')
     >>> dataset.gram().loc["one", "one"].round(6) == dataset.rows
@@ -126,7 +122,7 @@ class Dataset(Shown):
         return cls(manifest, folder)
 
     def _warn_of_clipping(self) -> None:
-        share = self.clipped if self.suite == "moments" else None
+        share = self.clipped if self.suite == "moments" and self.study.pilot is None else None
         if share is not None and share.interval()[0] > MANY_CLIPPED:
             warnings.warn(
                 f"about {share} of the rows were shrunk to the study's ball, more than {MANY_CLIPPED:.0%}: estimates are "

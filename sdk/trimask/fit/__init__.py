@@ -7,15 +7,15 @@
 |--------------------------|------------------|-------------------------------------------------------------|
 | `ols`                    | yes              | sampling and privacy                                        |
 | `linear_probability`     | yes              | sampling and privacy                                        |
-| `logit`                  | yes, by synthetic records | approximate: sampling and privacy, the model left out |
+| `logit`                  | yes              | sampling and privacy; of groups, or synthetic records       |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
 | `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
 | `mediation`              | yes              | sampling and privacy, by Sobel and by bootstrap             |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
-| `crosstab`, `means`, `rates` | yes          | sampling and privacy                                        |
+| `crosstab`, `means`, `rates`, `table_one` | yes | sampling and privacy                                    |
 | `histogram`, `quantiles`, `survival` | yes  | sampling and privacy; from bins that the study declares     |
-| `partial_correlations`   | yes              | sampling (normal rows) and privacy                          |
+| `correlations`, `partial_correlations` | yes              | sampling (normal rows) and privacy                          |
 | `pca`                    | yes              | sampling (normal rows) and privacy                          |
 | `factor_loadings`        | yes              | sampling (normal rows) and privacy                          |
 | `naive_ols`              | no, on purpose   | wrong: for comparison                                       |
@@ -23,7 +23,7 @@
 
 Every function takes a dataset, its moments, what `trimask.release.gram` returns, or a list of releases of one study, which
 it pools. `weighted` makes such a source of people weighted by the levels of a group. `glm`, `poisson`, `quantile` and `cox`
-say why they cannot be had, and what can; `logit` takes synthetic records alone.
+say why they cannot be had, and what can.
 """
 
 from __future__ import annotations
@@ -33,24 +33,27 @@ from typing import NoReturn
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
 from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
-from trimask.fit.correlation import PartialCorrelationResults, partial_correlations
+from trimask.fit.correlation import PartialCorrelationResults, correlations, partial_correlations
 from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
 from trimask.fit.description import DescribeResults, describe
+from trimask.fit.estimates import EstimateTable
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means, weighted
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.hypothesis import FTest, TTest
 from trimask.fit.least_squares import Diagnostics, rows_for_error
-from trimask.fit.logistic import LinearProbabilityResults, LogitResults, linear_probability, logit
+from trimask.fit.linear_probability import LinearProbabilityResults, linear_probability
+from trimask.fit.logistic import LogitResults, logit
 from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows
 from trimask.fit.prediction import PredictionResults
 from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
 from trimask.fit.results import LinearResults
 from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.sparse import SparseResults, elastic_net, lasso
+from trimask.fit.table_one import table_one
 from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
-from trimask.fit.unavailable_models import ALIASES, cox, glm, poisson, quantile, refuse
+from trimask.fit.unavailable_models import ALIASES, INSTEAD, cox, glm, poisson, quantile, refuse
 
 __all__ = [
     "BootstrapResults",
@@ -59,6 +62,7 @@ __all__ = [
     "CrosstabResults",
     "DescribeResults",
     "Diagnostics",
+    "EstimateTable",
     "FTest",
     "FactorResults",
     "HistogramResults",
@@ -79,6 +83,7 @@ __all__ = [
     "TSLSResults",
     "TTest",
     "bootstrap",
+    "correlations",
     "cox",
     "crosstab",
     "describe",
@@ -104,6 +109,7 @@ __all__ = [
     "rows_for_error",
     "summary_col",
     "survival",
+    "table_one",
     "tsls",
     "weighted",
 ]
@@ -112,5 +118,7 @@ __all__ = [
 def __getattr__(name: str) -> NoReturn:
     if name in ALIASES:
         refuse(ALIASES[name])
+    if name in INSTEAD:
+        raise AttributeError(f"trimask.fit has no {name}: {INSTEAD[name]}")
     asked = [item for item in __all__ if item.islower()]  # what is called; results come of themselves
     raise AttributeError(f"trimask.fit has no {name}; {nearest(name, asked)}")

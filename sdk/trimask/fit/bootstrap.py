@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from trimask.errors import NoiseExceedsSignal, ParameterError, TrimaskError
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.noise import moments_of
-from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.moments.noise_law import Matrix, positive_part
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 _FEWEST = 0.8
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BootstrapResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BootstrapResults(Estimates):
     """What `fit.bootstrap` found.
 
     Attributes
@@ -56,12 +57,15 @@ class BootstrapResults(Report):
     (30, ['age'])
     """
 
-    label: str
-    nobs: int
     estimate: pd.Series[float]
     centre: pd.Series[float]
     draws: pd.DataFrame
     failed: int
+
+    @property
+    def title(self) -> str:
+        """What this is."""
+        return "Parametric bootstrap"
 
     @property
     def bse(self) -> pd.Series[float]:
@@ -72,51 +76,6 @@ class BootstrapResults(Report):
     def bias(self) -> pd.Series[float]:
         """By how much a draw exceeds what it is drawn about, on average."""
         return (self.draws.mean() - self.centre).rename("bias")
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Basic intervals: the draws' distances from their centre, turned about the estimate.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        if not 0 < alpha < 1:
-            raise ParameterError("alpha", "in (0, 1)", alpha)
-        away = self.draws - self.centre
-        return pd.DataFrame(
-            {0: self.estimate - away.quantile(1 - alpha / 2), 1: self.estimate - away.quantile(alpha / 2)}
-        )
-
-    @property
-    def title(self) -> str:
-        """What this is."""
-        return "Parametric bootstrap"
-
-    @property
-    def facts(self) -> Facts:
-        """What it is of."""
-        lost = f", {self.failed} without a number" if self.failed else ""
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("draws", f"{len(self.draws):,}{lost}")]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return ("Noise by its own law, rows as normal; intervals are basic, corrected for bias.",)
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row a number."""
-        table = pd.concat([self.estimate, self.bse, self.bias, self.conf_int(alpha)], axis=1)
-        rows = [[str(at), *figures(list(row), places_for(row[1], row[0]))] for at, *row in table.itertuples()]
-        return [Block(["", "estimate", "std err", "bias", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<BootstrapResults of {len(self.estimate)} numbers, {len(self.draws)} draws>"
 
 
 def bootstrap(
@@ -183,7 +142,28 @@ def bootstrap(
             f"the noise exceeds the signal: {failed} of {draws} draws like this release give no number",
         )  # fmt: skip
     frame = pd.DataFrame(np.array(found), columns=estimate.index)
-    return BootstrapResults(moments.label, moments.rows, estimate, centre, frame, failed)
+    lost = f", {failed} without a number" if failed else ""
+    return BootstrapResults(
+        label=moments.label, nobs=moments.rows, sigma=moments.sigma, estimate=estimate, centre=centre, draws=frame,
+        failed=failed, tables={"bootstrap": _table(estimate, centre, frame)},
+        about=[("draws", f"{len(frame):,}{lost}")],
+        remarks=("Noise by its own law, rows as normal; intervals are basic, corrected for bias.",),
+    )  # fmt: skip
+
+
+def _table(estimate: pd.Series[float], centre: pd.Series[float], draws: pd.DataFrame) -> EstimateTable:
+    """Basic intervals: the draws' distances from their centre, turned about the estimate. Errors have one part."""
+    away, unknown = draws - centre, np.full(len(estimate), np.nan)
+
+    def ends(deviations: float) -> Matrix:
+        tail = float(stats.norm.sf(deviations))
+        low, high = away.quantile(1 - tail), away.quantile(tail)
+        return np.column_stack([estimate - low, estimate - high])
+
+    return EstimateTable(
+        estimate.index, np.asarray(estimate, dtype=float), unknown, unknown, ends=ends, total=draws.std().to_numpy(),
+        after={"bias": [f"{value:.3g}" for value in away.mean()]},
+    )  # fmt: skip
 
 
 def _series(value: Any) -> pd.Series[float]:

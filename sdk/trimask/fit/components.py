@@ -30,9 +30,11 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, doubt, rows_notes, select, warn_of
-from trimask.fit.noise import critical_value, moments_of, outer
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.clipping import marked
+from trimask.fit.covariance import Covariance, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.noise import moments_of, outer
+from trimask.fit.report import Block
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ CLEAR_GAP = 5.0
 """Standard errors between eigenvalues from which errors hold (measured)."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PCAResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PCAResults(Estimates):
     """Components in order of variance. There are no scores: rows are not people.
 
     All errors are NaN where a component is not clear of its neighbours.
@@ -71,23 +73,18 @@ class PCAResults(Report):
     ((3, 2), [0, 1])
     """
 
-    label: str
-    nobs: int
-    sigma: float
     standardize: bool
     total_variance: float
     noise_floors: pd.Series[float]
-    eigenvalues: pd.DataFrame
     loadings: pd.DataFrame
     loadings_bse: pd.DataFrame
     loadings_bse_sampling: pd.DataFrame
     loadings_bse_privacy: pd.DataFrame
-    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Principal components {of_data(self.sigma)}"
+    def eigenvalues(self) -> pd.DataFrame:
+        """A row a component."""
+        return self.estimates().frame
 
     @property
     def explained_variance_ratio(self) -> pd.Series[float]:
@@ -104,82 +101,25 @@ class PCAResults(Report):
         """How many components stand above their noise floor."""
         return int((self.eigenvalues["estimate"] > self.noise_floors).sum())
 
-    @property
-    def facts(self) -> Facts:
-        """What the tables are of."""
-        of = "correlations" if self.standardize else "covariances (scaled units)"
-        return [
-            ("data", self.label),
-            ("rows", f"{self.nobs:,}"),
-            ("noise sigma", f"{self.sigma:.4g}"),
-            ("of", of),
-            (
-                "noise floor",
-                " to ".join(dict.fromkeys(f"{v:.4g}" for v in (self.noise_floors.min(), self.noise_floor))),
-            ),
-        ]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = [*noise_notes(self.sigma), *self.of_rows]
-        below = len(self.eigenvalues) - self.above_floor
-        if below and self.sigma:
-            notes.append(
-                f"{below} of the components shown cannot be told from noise (below its noise floor)."
-            )
-        unclear = self.eigenvalues.index[self.eigenvalues["std err"].isna()]
-        if len(unclear):
-            notes.append(
-                f"{', '.join(unclear)}: too close to a neighbour for errors to hold, so none are given."
-            )
-        return tuple(notes)
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the eigenvalues.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        reach = critical_value(alpha) * self.eigenvalues["std err"]
-        return pd.DataFrame(
-            {0: self.eigenvalues["estimate"] - reach, 1: self.eigenvalues["estimate"] + reach}
-        )
-
     def blocks(self, alpha: float) -> list[Block]:
         """Eigenvalues, then loadings with their errors in brackets."""
-        values = np.column_stack(
-            [self.eigenvalues.to_numpy(), self.conf_int(alpha).to_numpy(), self.explained_variance_ratio]
-        )
-        rows = [
-            [str(name), *figures(list(row[:-1]), places_for(row[1], row[0])), f"{row[-1]:.1%}"]
-            for name, row in zip(self.eigenvalues.index, values, strict=True)
-        ]
-        ends = [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-        first = Block(["", "eigenvalue", "std err", "sampling", "privacy", *ends, "share"], rows, "variances")
-        shown = [
-            [str(name), *(_with_error(value, error) for value, error in zip(row, errors, strict=True))]
-            for name, row, errors in zip(
-                self.loadings.index, self.loadings.to_numpy(), self.loadings_bse.to_numpy(), strict=True
-            )
-        ]
-        return [first, Block(["", *map(str, self.loadings.columns)], shown, "loadings (standard errors)")]
+        return [*super().blocks(alpha), loadings_block(self.loadings, self.loadings_bse)]
 
-    def __repr__(self) -> str:
-        return f"<PCAResults, {len(self.eigenvalues)} components of {self.label}>"
+
+def loadings_block(loadings: pd.DataFrame, errors: pd.DataFrame, **more: pd.Series[float]) -> Block:
+    """Loadings with their standard errors in brackets, and more columns."""
+    rows = [
+        [str(name), *map(_with_error, loadings.loc[name], errors.loc[name]), *(f"{one[name]:.3f}" for one in more.values())]
+        for name in loadings.index
+    ]  # fmt: skip
+    return Block(["", *map(str, loadings.columns), *more], rows, "loadings (standard errors)")
 
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.3f} (-)" if math.isnan(error) else f"{value:.3f} ({error:.3f})"
 
 
+@marked
 def pca(
     dataset: Source,
     columns: Sequence[str] | None = None,
@@ -235,10 +175,6 @@ def pca(
     errors = np.sqrt(sampling + privacy)
     unclear = [a for a in range(count) if _gap(values, a) < CLEAR_GAP * errors[a]]
     errors[unclear] = sampling[unclear] = privacy[unclear] = np.nan
-    eigenvalues = pd.DataFrame(
-        {"estimate": values[:count], "std err": errors, "sampling": np.sqrt(sampling), "privacy": np.sqrt(privacy)},
-        index=labels,
-    )  # fmt: skip
     parts = _loading_errors(covariance, values, vectors, pull, errors)
     frame = [
         pd.DataFrame(part, index=pd.Index(names), columns=labels)
@@ -246,22 +182,28 @@ def pca(
     ]
     said = doubt(covariance, known)
     warn_of(said)
+    floors = _noise_floors(covariance, d, vectors[:, :count])
+    notes = [*rows_notes(known, said)]
+    below = int((values[:count] <= floors).sum())
+    if below and moments.sigma:
+        notes.append(f"{below} of the components shown cannot be told from noise (below its noise floor).")
+    if unclear:
+        close = ", ".join(labels[unclear])
+        notes.append(f"{close}: too close to a neighbour for errors to hold, so none are given.")
+    ends = dict.fromkeys(f"{value:.4g}" for value in (floors.min(), floors.max()))
+    of = "correlations" if standardize else "covariances (scaled units)"
+    total = float(np.trace(C))
+    shares = [f"{value / total:.1%}" for value in values[:count]]
+    table = EstimateTable(
+        labels, values[:count], np.sqrt(sampling), np.sqrt(privacy), head="eigenvalue", caption="variances",
+        after={"share": shares},
+    )  # fmt: skip
     return PCAResults(
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma,
-        standardize=standardize,
-        total_variance=float(np.trace(C)),
-        noise_floors=pd.Series(
-            _noise_floors(covariance, d, vectors[:, :count]), index=labels, name="noise floor"
-        ),
-        eigenvalues=eigenvalues,
-        loadings=frame[0],
-        loadings_bse=frame[1],
-        loadings_bse_sampling=frame[2],
-        loadings_bse_privacy=frame[3],
-        of_rows=rows_notes(known, said),
-    )
+        what="Principal components", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        tables={"eigenvalues": table}, about=[("of", of), ("noise floor", " to ".join(ends))], remarks=tuple(notes),
+        standardize=standardize, total_variance=total, noise_floors=pd.Series(floors, index=labels, name="noise floor"),
+        loadings=frame[0], loadings_bse=frame[1], loadings_bse_sampling=frame[2], loadings_bse_privacy=frame[3],
+    )  # fmt: skip
 
 
 def _noise_floors(covariance: Covariance, d: Matrix, vectors: Matrix) -> Matrix:

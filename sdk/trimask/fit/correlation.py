@@ -19,20 +19,18 @@ import pandas as pd
 from scipy import linalg
 
 from trimask.errors import ParameterError
-from trimask.fit.covariance import NORMAL_ROWS, Covariance, covariance_of, doubt, rows_notes, select, warn_of
-from trimask.fit.noise import critical_value, moments_of, outer
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data
+from trimask.fit.clipping import marked
+from trimask.fit.covariance import Covariance, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.noise import moments_of, outer
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
     from trimask.fit.noise import Source
 
 
-_HEAD = ["estimate", "std err", "sampling", "privacy"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PartialCorrelationResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PartialCorrelationResults(Estimates):
     """What `fit.partial_correlations` found.
 
     Attributes
@@ -53,34 +51,13 @@ class PartialCorrelationResults(Report):
     np.True_
     """
 
-    label: str
-    nobs: int
-    sigma: float
     columns: tuple[str, ...]
     given: tuple[str, ...] | None
-    pairs: pd.DataFrame
-    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Partial correlations {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        given = "all other columns of the table" if self.given is None else ", ".join(self.given) or "nothing"
-        return [
-            ("data", self.label),
-            ("rows", f"{self.nobs:,}"),
-            ("noise sigma", f"{self.sigma:.4g}"),
-            ("given", given),
-        ]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return (*noise_notes(self.sigma), *self.of_rows)
+    def pairs(self) -> pd.DataFrame:
+        """A row a pair."""
+        return self.estimates().frame
 
     def matrix(self) -> pd.DataFrame:
         """The correlations as a symmetric matrix with ones on the diagonal."""
@@ -89,37 +66,8 @@ class PartialCorrelationResults(Report):
             found.loc[a, b] = found.loc[b, a] = self.pairs.loc[(a, b), "estimate"]
         return found
 
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, by Fisher's transformation, so always within (-1, 1).
 
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        r = self.pairs["estimate"].to_numpy()
-        reach = critical_value(alpha) * self.pairs["std err"].to_numpy() / (1 - r**2)
-        ends = np.tanh(np.column_stack([np.arctanh(r) - reach, np.arctanh(r) + reach]))
-        return pd.DataFrame(ends, index=self.pairs.index)
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row a pair."""
-        values = np.column_stack([self.pairs[_HEAD].to_numpy(), self.conf_int(alpha).to_numpy()])
-        rows = [
-            [f"{a} ~ {b}", *figures(list(row), 4)]
-            for (a, b), row in zip(self.pairs.index, values, strict=True)
-        ]
-        return [Block(["", *_HEAD, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<PartialCorrelationResults, {len(self.pairs)} pairs of {self.label}>"
-
-
+@marked
 def partial_correlations(
     dataset: Source, columns: Sequence[str] | None = None, *, given: Sequence[str] | None = None
 ) -> PartialCorrelationResults:
@@ -167,19 +115,49 @@ def partial_correlations(
         index.append((chosen[i], chosen[j]))
     said = doubt(whole, np.array(known))
     warn_of(said)
-    return PartialCorrelationResults(
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma,
-        columns=tuple(chosen),
-        given=None if given is None else tuple(held),
-        pairs=pd.DataFrame(rows, columns=pd.Index(_HEAD), index=pd.MultiIndex.from_tuples(index)),
-        of_rows=rows_notes(np.array(known), said),
+    held_fixed = "all other columns of the table" if given is None else ", ".join(held) or "nothing"
+    table = EstimateTable(
+        pd.MultiIndex.from_tuples(index),
+        *np.array(rows).T,
+        scale="fisher",
+        bounds=(-1.0, 1.0),
+        null=0.0,
+        style=4,
+        join=" ~ ",
     )
+    return PartialCorrelationResults(
+        what="Correlations" if given is not None and not held else "Partial correlations", label=moments.label,
+        nobs=moments.rows, sigma=moments.sigma, tables={"pairs": table}, about=[("given", held_fixed)],
+        remarks=rows_notes(np.array(known), said), columns=tuple(chosen), given=None if given is None else tuple(held),
+    )  # fmt: skip
+
+
+def correlations(dataset: Source, columns: Sequence[str] | None = None) -> PartialCorrelationResults:
+    """The correlations of columns, noise corrected: `partial_correlations` given nothing.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    columns : list of str, optional
+        All numeric columns by default.
+
+    Returns
+    -------
+    PartialCorrelationResults
+        `matrix()`, `pairs` with errors, `conf_int()`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> trimask.fit.correlations(trimask.example(), ["age", "salt", "systolic"]).matrix().shape
+    (3, 3)
+    """
+    return partial_correlations(dataset, columns, given=[])
 
 
 def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> tuple[list[float], bool]:
-    """Estimate, error and its parts of the correlation of i and j given the others of `among`; whether by fourth moments."""
+    """The correlation of i and j given the others of `among`, the parts of its error, and whether by fourth moments."""
     at = np.ix_(among, among)
     inverse = linalg.inv(covariance.S[at])
     a, b = among.index(i), among.index(j)
@@ -192,4 +170,4 @@ def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> tuple[lis
     variances, known = covariance.sampling(gradient)
     sampling = float(variances[0])
     privacy = float(covariance.privacy_variance(gradient)[0])
-    return [r, (sampling + privacy) ** 0.5, sampling**0.5, privacy**0.5], bool(known[0])
+    return [r, sampling**0.5, privacy**0.5], bool(known[0])

@@ -46,6 +46,7 @@ Both are rules of thumb: set beforehand, not tuned, then measured once (`bench/c
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -292,10 +293,13 @@ def doubt(
 
 
 def warn_of(said: tuple[str, tuple[str, ...]]) -> None:
-    """Raise the warning, if there is something to say. Called by the function that a researcher calls."""
+    """Raise the warning at the researcher's own line, if there is something to say."""
     message, columns = said
     if message:
-        warnings.warn(CoverageWarning(columns, message), stacklevel=3)
+        frame, level = sys._getframe(1), 2
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("trimask."):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(CoverageWarning(columns, message), stacklevel=level)
 
 
 def rows_notes(known: NDArray[np.bool_], said: tuple[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ u_i v_j^T; the sampling one is the multinomial's, n (diag(p) - p p^T).
 n (D_r - r r^T) x (D_c - c c^T) with r, c the shares, and the noise covariance of its gradient. The statistic is d^T C^- d
 over all but one level of each, chi-square with (R - 1)(C - 1) degrees of freedom; without noise it is Pearson's.
 *Effects* of a level against a reference: with risks p = N_ij / N_i. the difference, and ratio and odds ratio on the log
-scale, by the delta method; without noise the textbook's errors.
+scale, by the delta method; without noise the textbook's errors. Shares of a row are cut to [0, 1].
 
 Proved: the covariances. Asymptotic: chi-square and normal intervals. Counts may come out below zero where the noise exceeds
 them; they are left so, because sums of them are then right, and intervals end at zero.
@@ -16,19 +16,23 @@ them; they are left so, because sums of them are then right, and intervals end a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from trimask.data.catalogue import Shown
 from trimask.errors import FormulaError
-from trimask.fit.design import membership, plain_name, unit
+from trimask.fit.clipping import marked
+from trimask.fit.design import common_level, membership, plain_name, unit
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import nearest
-from trimask.fit.noise import critical_value, gram_covariance, moments_of
-from trimask.fit.report import Block, Facts, Report, figures, of_data, places_for
+from trimask.fit.noise import gram_covariance, moments_of
+from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -90,57 +94,67 @@ def independence(moments: Moments, U: Matrix, V: Matrix, counts: Matrix) -> ChiS
     return ChiSquare(statistic, len(gap), float(stats.chi2.sf(statistic, len(gap))))
 
 
-def effects_of(counts: pd.DataFrame, covariance: Matrix, outcome: str, reference: str) -> pd.DataFrame:
-    """A row a level but the reference; gradients are those of functions of the cells, row by row."""
-    N = counts.to_numpy()
-    hit = list(counts.columns).index(outcome)
+Parts = tuple[Matrix, Matrix]
+"""The covariance of the cells by sampling and by noise."""
+
+
+def _logs(counts: Matrix, hit: int) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Risk and odds of the outcome in each row, and the gradients of the risk and of the log odds in the cells."""
+    size, inside = counts.sum(axis=1), counts[:, hit]
+    slopes, odds = np.zeros((len(counts), *counts.shape)), np.zeros((len(counts), *counts.shape))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        risk = np.where(size > 0, inside / size, np.nan)
+        for i in range(len(counts)):
+            slopes[i, i] = -risk[i] / size[i]
+            slopes[i, i, hit] += 1 / size[i]
+            odds[i, i] = -1 / (size[i] - inside[i])
+            odds[i, i, hit] = 1 / inside[i]
+        return risk, inside / (size - inside), slopes.reshape(len(counts), -1), odds.reshape(len(counts), -1)
+
+
+def _errors(gradients: Matrix, parts: Parts) -> list[Matrix]:
+    """The two parts of the standard errors of functions with these gradients; NaN where there is none."""
+    known: NDArray[np.bool_] = np.asarray(np.isfinite(gradients).all(axis=1))
+    clean = np.where(known[:, None], gradients, 0.0)
+    return [
+        np.where(known, np.sqrt(np.maximum(np.einsum("ai,ij,aj->a", clean, part, clean), 0.0)), np.nan)
+        for part in parts
+    ]
+
+
+def effects_of(counts: pd.DataFrame, parts: Parts, outcome: str, reference: str) -> dict[str, EstimateTable]:
+    """Each level against the reference; ratios have intervals and tests on the log scale."""
     base = list(counts.index).index(reference)
+    risk, odds, slopes, logs = _logs(counts.to_numpy(), list(counts.columns).index(outcome))
+    others = [at for at in range(len(counts)) if at != base]
+    index = pd.Index([f"{counts.index[at]} vs {reference}" for at in others])
 
-    def risk(i: int) -> tuple[float, float, Matrix, Matrix]:
-        """Risk and odds of a row, with the gradients of risk and of the log odds."""
-        inside, size = N[i, hit], N[i].sum()
+    def ratio(name: str, values: Matrix, gradients: Matrix) -> EstimateTable:
         with np.errstate(divide="ignore", invalid="ignore"):
-            p = inside / size if size > 0 else math.nan
-            slope, odds = np.zeros_like(N), np.zeros_like(N)
-            slope[i] = -p / size
-            slope[i, hit] += 1 / size
-            odds[i] = -1 / (size - inside)
-            odds[i, hit] = 1 / inside
-        return p, inside / (size - inside) if size != inside else math.nan, slope.ravel(), odds.ravel()
-
-    def error(gradient: Matrix) -> float:
-        return (
-            math.sqrt(max(float(gradient @ covariance @ gradient), 0.0))
-            if np.isfinite(gradient).all()
-            else math.nan
+            both = (values > 0) & (values[base] > 0)
+            whole: Matrix = np.where(both, values / values[base], np.nan)
+            found = whole[others]
+            errors = [found * part for part in _errors((gradients - gradients[base])[others], parts)]
+        return EstimateTable(
+            index, found, *errors, scale="log", clear=0.0, bounds=(0.0, np.inf), null=1.0, head=name, style=3
         )
 
-    p0, odds0, slope0, log0 = risk(base)
-    found = {}
-    for i, level in enumerate(counts.index):
-        if i == base:
-            continue
-        p, odds, slope, log = risk(i)
-        above = p > 0 and p0 > 0
-        both = above and odds > 0 and odds0 > 0
-        found[level] = {
-            "risk": p,
-            "risk difference": p - p0,
-            "se rd": error(slope - slope0),
-            "risk ratio": p / p0 if above else math.nan,
-            "se log rr": error(slope / p - slope0 / p0) if above else math.nan,
-            "odds ratio": odds / odds0 if both else math.nan,
-            "se log or": error(log - log0) if both else math.nan,
-        }
-    return pd.DataFrame.from_dict(found, orient="index")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = slopes / risk[:, None]
+    gap = _errors((slopes - slopes[base])[others], parts)
+    difference = EstimateTable(
+        index, (risk - risk[base])[others], *gap, bounds=(-1.0, 1.0), null=0.0, head="risk difference", style=4,
+        caption=f"share with {counts.columns.name} = {outcome}",
+    )  # fmt: skip
+    return {
+        "risk difference": difference,
+        "risk ratio": ratio("risk ratio", risk, relative),
+        "odds ratio": ratio("odds ratio", odds, logs),
+    }
 
 
-_PARTS = ["estimate", "std err", "sampling", "privacy"]
-_EFFECTS = {"risk difference": "se rd", "risk ratio": "se log rr", "odds ratio": "se log or"}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CrosstabResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CrosstabResults(Estimates):
     """What `fit.crosstab` found.
 
     Attributes
@@ -149,11 +163,13 @@ class CrosstabResults(Report):
         By level, rows x columns, adding up to `nobs`.
     cells : DataFrame
         A row a cell: estimate, std err, sampling and privacy parts.
+    shares : DataFrame
+        The counts of each row as shares of it, within 0 and 1; NaN where the noise leaves nothing to say.
     chi2 : ChiSquare, optional
         The test of independence; None where the noise hides a level.
-    effects : DataFrame
-        Each level of the rows against `reference` in the share of `outcome`: risk difference, risk ratio and odds ratio
-        (the last two with errors of their logarithms); NaN where a count is not above zero.
+    tables : mapping
+        "cells", "shares", and each level of the rows against `reference` in the share of `outcome`: "risk difference",
+        "risk ratio" and "odds ratio", for `table(of=...)` and `conf_int(of=...)`.
 
     Examples
     --------
@@ -164,96 +180,28 @@ class CrosstabResults(Report):
     [1.0, 1.0, 1.0]
     """
 
-    label: str
-    nobs: int
-    sigma: float
     rows: str
     columns: str
     outcome: str
     reference: str
     counts: pd.DataFrame
-    cells: pd.DataFrame
     chi2: ChiSquare | None
-    effects: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"{self.rows} by {self.columns}, {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What the tables are of."""
-        test = "not known: the noise hides a level" if self.chi2 is None else self.chi2.summary()
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("independence", test)]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = ["The noise is corrected for, and is in the intervals and the test."] if self.sigma else []
-        if (self.counts.to_numpy() < 0).any():
-            notes.append("A count below zero is one that the noise exceeds; its interval ends at zero.")
-        if self.effects[["risk ratio", "odds ratio"]].isna().to_numpy().any():
-            notes.append("No ratio is given where a count in it is not above zero.")
-        return tuple(notes)
+    def cells(self) -> pd.DataFrame:
+        """A row a cell."""
+        return self.estimates("cells").frame
 
     @property
     def shares(self) -> pd.DataFrame:
-        """The counts of each row as shares of it; NaN in a row that the noise leaves nobody in."""
-        size = self.counts.sum(axis=1)
-        return self.counts.div(size.where(size > 0), axis=0)
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the counts, by cell, within 0 and `nobs`.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        reach = critical_value(alpha) * self.cells["std err"]
-        low, high = self.cells["estimate"] - reach, self.cells["estimate"] + reach
-        return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
-
-    def effect_intervals(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the risk difference, risk ratio and odds ratio.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row a level, a lower and an upper end an effect.
-        """
-        z, table = critical_value(alpha), self.effects
-        ratio = table[["risk ratio", "odds ratio"]].to_numpy()
-        errors = z * table[["se log rr", "se log or"]].to_numpy()
-        difference, spread = table["risk difference"], z * table["se rd"]
-        return pd.DataFrame(
-            {
-                ("risk difference", 0): (difference - spread).clip(lower=-1),
-                ("risk difference", 1): (difference + spread).clip(upper=1),
-                ("risk ratio", 0): ratio[:, 0] * np.exp(-errors[:, 0]),
-                ("risk ratio", 1): ratio[:, 0] * np.exp(errors[:, 0]),
-                ("odds ratio", 0): ratio[:, 1] * np.exp(-errors[:, 1]),
-                ("odds ratio", 1): ratio[:, 1] * np.exp(errors[:, 1]),
-            },
-            index=table.index,
-        )
+        """The counts of each row as shares of it."""
+        found = self.estimates("shares")
+        values = np.where(found.determined, found.values, np.nan).reshape(self.counts.shape)
+        return pd.DataFrame(values, index=self.counts.index, columns=self.counts.columns)
 
     def blocks(self, alpha: float) -> list[Block]:
         """Counts with their intervals and shares of the row, then effects."""
-        shape = (*self.counts.shape, 2)
-        ends = self.conf_int(alpha).to_numpy().reshape(shape)
-        head = [self.rows, *map(str, self.counts.columns), "all"]
+        ends = self.conf_int(alpha).to_numpy().reshape((*self.counts.shape, 2))
         body = []
         parts = zip(self.counts.index, self.counts.to_numpy(), self.shares.to_numpy(), ends, strict=True)
         for level, row, shares, limits in parts:
@@ -264,28 +212,15 @@ class CrosstabResults(Report):
             body.append([str(level), *cells, f"{row.sum():,.0f}"])
         total = self.counts.sum()
         body.append(["all", *(f"{value:,.0f}" for value in total), f"{total.sum():,.0f}"])
-        intervals = self.effect_intervals(alpha)
-        effects = []
-        for at, level in enumerate(self.effects.index):
-            shown = []
-            for name, error in _EFFECTS.items():
-                value, spread = float(self.effects[name].iloc[at]), float(self.effects[error].iloc[at])
-                ends_of = [float(intervals[name, end].iloc[at]) for end in (0, 1)]
-                best, low, high = figures([value, *ends_of], min(places_for(spread, value), 3))
-                shown.append(f"{best} [{low}, {high}]")
-            effects.append(
-                [f"{level} vs {self.reference}", *figures([float(self.effects["risk"].iloc[at])], 4), *shown]
-            )
-        caption = f"share with {self.columns} = {self.outcome}"
-        return [
-            Block(head, body, f"counts, {1 - alpha:.0%} intervals, shares of the row"),
-            Block(["", "risk", "risk difference", "risk ratio", "odds ratio"], effects, caption),
+        head = [self.rows, *map(str, self.counts.columns), "all"]
+        first = Block(head, body, f"counts, {1 - alpha:.0%} intervals, shares of the row")
+        effects = [
+            table.block(alpha) for name, table in self.tables.items() if name not in ("cells", "shares")
         ]
-
-    def __repr__(self) -> str:
-        return f"<CrosstabResults of {self.rows} by {self.columns} in {self.label}>"
+        return [first, *effects]
 
 
+@marked
 def crosstab(
     dataset: Source, rows: str, columns: str, *, outcome: str | None = None, reference: str | None = None
 ) -> CrosstabResults:
@@ -296,13 +231,13 @@ def crosstab(
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     rows : str
-        A categorical or yes-or-no attribute, also written C(group).
+        A categorical or yes-or-no attribute, also written C(group) or C(group, merge=[level, level]).
     columns : str
         Another.
     outcome : str, optional
         The level of `columns` whose share is compared; "yes", or the last level.
     reference : str, optional
-        The level of `rows` it is compared with; the first, or "no".
+        The level of `rows` it is compared with; the first or "no", or the commonest where that is rare.
 
     Returns
     -------
@@ -317,18 +252,18 @@ def crosstab(
     >>> int(table.counts.sum().sum().round())
     2000
     >>> print(table.chi2)
-    chi-square(2) = 1.051, p = 0.5913
-    >>> table.effect_intervals().shape
-    (2, 6)
+    chi-square(2) = 1.614, p = 0.4463
+    >>> table.conf_int(of="odds ratio").shape
+    (2, 2)
     """
     moments = moments_of(dataset)
-    rows, columns = plain_name(rows), plain_name(columns)
-    if rows == columns:
+    if plain_name(rows) == plain_name(columns):
         raise FormulaError(f"{rows} against itself: name two groups")
-    left, U = membership(rows, moments.schema)
-    right, V = membership(columns, moments.schema)
+    (left, U), (right, V) = (membership(group, moments.schema) for group in (rows, columns))
+    rows, columns = plain_name(rows), plain_name(columns)
     outcome = right[-1] if outcome is None else _level(columns, outcome, right)
-    reference = left[0] if reference is None else _level(rows, reference, left)
+    people = dict(zip(left, U @ moments.gram @ unit(moments.schema, ONES), strict=True))
+    reference = common_level(people) if reference is None else _level(rows, reference, left)
     gradients = np.array([outers(U[[i]], v)[0] for i in range(len(left)) for v in V])
     found = np.einsum("aij,ij->a", gradients, moments.gram)
     n = moments.rows
@@ -336,22 +271,44 @@ def crosstab(
     sampling = n * (np.diag(share) - np.outer(share, share))
     privacy = np.zeros_like(sampling) if moments.exact else gram_covariance(moments, gradients)
     index = pd.MultiIndex.from_product([left, right], names=[rows, columns])
-    parts = np.array([np.maximum(np.diag(part), 0.0) for part in (sampling + privacy, sampling, privacy)])
-    cells = pd.DataFrame(np.column_stack([found, np.sqrt(parts).T]), index=index, columns=pd.Index(_PARTS))
     counts = pd.DataFrame(found.reshape(len(left), len(right)), index=left, columns=pd.Index(right))
-    return CrosstabResults(
-        label=moments.label,
-        nobs=n,
-        sigma=moments.sigma,
-        rows=rows,
-        columns=columns,
-        outcome=outcome,
-        reference=reference,
-        counts=counts.rename_axis(index=rows, columns=columns),
-        cells=cells,
-        chi2=independence(moments, U, V, counts.to_numpy()),
-        effects=effects_of(counts, sampling + privacy, outcome, reference),
+    counts = counts.rename_axis(index=rows, columns=columns)
+    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (sampling, privacy)]
+    # A count that the noise exceeds is left below zero, because sums of them are then right; its interval ends at zero.
+    cells = EstimateTable(
+        index, found, *parts, ends=within(found, np.hypot(*parts), n), head="people", style="count"
     )
+    each = [_logs(counts.to_numpy(), hit) for hit in range(len(right))]
+    risks = np.column_stack([item[0] for item in each])
+    gradients = np.stack([item[2] for item in each], axis=1).reshape(found.size, -1)
+    shares = EstimateTable(
+        index,
+        risks.ravel(),
+        *_errors(gradients, (sampling, privacy)),
+        bounds=(0.0, 1.0),
+        head="share",
+        style="percent",
+    )
+    effects = effects_of(counts, (sampling, privacy), outcome, reference)
+    chi2 = independence(moments, U, V, counts.to_numpy())
+    notes = (
+        ["A count below zero is one that the noise exceeds; its interval ends at zero."]
+        if (found < 0).any()
+        else []
+    )
+    if np.isnan([*effects["risk ratio"].estimate, *effects["odds ratio"].estimate]).any():
+        notes.append("No ratio is given where a count in it is not above zero.")
+    return CrosstabResults(
+        what=f"{rows} by {columns},", label=moments.label, nobs=n, sigma=moments.sigma,
+        tables={"cells": cells, "shares": shares, **effects}, remarks=tuple(notes),
+        about=[("independence", "not known: the noise hides a level" if chi2 is None else chi2.summary())],
+        rows=rows, columns=columns, outcome=outcome, reference=reference, counts=counts, chi2=chi2,
+    )  # fmt: skip
+
+
+def within(counts: Matrix, errors: Matrix, n: int) -> Callable[[float], Matrix]:
+    """Intervals of counts at so many deviations, between nobody and everybody."""
+    return lambda reach: np.clip(np.column_stack([counts - reach * errors, counts + reach * errors]), 0, n)
 
 
 def _level(group: str, level: str, levels: list[str]) -> str:

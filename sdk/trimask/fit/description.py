@@ -18,17 +18,19 @@ variance whose column is neither yes-or-no nor has its square declared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.clipping import marked
 from trimask.fit.covariance import Covariance, covariance_of, doubt, select, warn_of
 from trimask.fit.design import plain_name
-from trimask.fit.noise import critical_value, moments_of, outer
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.noise import moments_of, outer
+from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
 from trimask_theory.moments.noise_law import Matrix
@@ -37,12 +39,12 @@ if TYPE_CHECKING:
     from trimask.fit.noise import Source
 
 
-_HEAD = ["estimate", "std err", "sampling", "privacy"]
-_TABLES = ("means", "variances", "deviations", "shares")
+CLEAR_LOG = 4.0
+"""Errors above zero from which a variance has an interval on the log scale: noise is normal on its own."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DescribeResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DescribeResults(Estimates):
     """What `fit.describe` found, in original units.
 
     Attributes
@@ -65,114 +67,50 @@ class DescribeResults(Report):
     np.True_
     """
 
-    label: str
-    nobs: int
-    sigma: float
-    means: pd.DataFrame
-    variances: pd.DataFrame
-    shares: pd.DataFrame
     by_fourth: tuple[str, ...] = ()
-    """Columns whose variance has an error from fourth moments."""
     doubts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Means, deviations and shares {of_data(self.sigma)}"
+    def means(self) -> pd.DataFrame:
+        """Of every column asked for."""
+        return self.estimates("means").frame
 
     @property
-    def facts(self) -> Facts:
-        """What the tables are of."""
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("noise sigma", f"{self.sigma:.4g}")]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = noise_notes(self.sigma)
-        measured = self._measured
-        if len(measured):
-            notes.append(f"Errors are those of the means; those in `deviations` {self._of_rows(measured)}.")
-        notes += [f"Caution, for `deviations`: {message}." for message, _ in self.doubts]
-        if (self.variances.loc[measured, "estimate"] <= 0).any():
-            notes.append("A variance of zero or less is one that the noise hides.")
-        if (self.shares["estimate"] < 0).any():
-            notes.append("A share below zero is one that the noise exceeds; its interval ends at zero.")
-        return tuple(notes)
-
-    def _of_rows(self, measured: pd.Index) -> str:
-        """How errors of deviations were made."""
-        if not self.by_fourth:
-            return "take rows as normal"
-        if set(measured) <= set(self.by_fourth):
-            return "are from fourth moments, whatever the law of the rows"
-        return (
-            f"are from fourth moments for {', '.join(self.by_fourth)}, and take rows as normal for the others"
-        )
-
-    @property
-    def _measured(self) -> pd.Index:
-        """The columns that are no indicators."""
-        return self.means.index[~self.means.index.isin(self.shares["column"])]
+    def variances(self) -> pd.DataFrame:
+        """Of every column asked for."""
+        return self.estimates("variances").frame
 
     @property
     def deviations(self) -> pd.DataFrame:
         """Standard deviations; NaN where the noise hides the variance."""
-        root = np.sqrt(self.variances["estimate"].where(self.variances["estimate"] > 0))
-        parts = {name: self.variances[name] / (2 * root) for name in _HEAD[1:]}
-        return pd.DataFrame({"estimate": root, **parts})
+        return self.estimates("deviations").frame
 
-    def conf_int(self, alpha: float = 0.05, of: str = "means") -> pd.DataFrame:
+    @property
+    def shares(self) -> pd.DataFrame:
+        """Of levels and yes-or-no columns."""
+        return self.estimates("shares").frame
+
+    def conf_int(self, alpha: float = 0.05, of: str | None = None) -> pd.DataFrame:
         """Intervals of level 1 - alpha of the "means", "variances", "deviations" or "shares"; all but means end at zero."""
-        if of not in _TABLES:
-            raise ParameterError("of", "one of " + ", ".join(map(repr, _TABLES)), of)
-        table: pd.DataFrame = getattr(self, of)
-        reach = critical_value(alpha, self.nobs - 1) * table["std err"]
-        low, high = table["estimate"] - reach, table["estimate"] + reach
         if of in ("variances", "deviations"):
             for said in self.doubts:
                 warn_of(said)
-            above = table["estimate"] > 0
-            wide = np.exp((reach / table["estimate"].where(above)).clip(upper=50.0))
-            # Where the noise hides the variance, an interval that ends at zero is all that can be said.
-            plain = above & (table["estimate"] > 2 * reach)
-            low = low.where(~plain, table["estimate"] / wide)
-            high = high.where(~plain, table["estimate"] * wide)
-        if of != "means":
-            low, high = low.clip(lower=0.0), high.clip(lower=0.0)
-        if of == "shares":
-            low, high = low.clip(upper=1.0), high.clip(upper=1.0)
-        return pd.DataFrame({0: low, 1: high})
+        return super().conf_int(alpha, of)
 
     def blocks(self, alpha: float) -> list[Block]:
         """Means with deviations, then shares with counts."""
-        ends = [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-        blocks, measured = [], self._measured
-        if len(measured):
-            table, limits, spread = self.means.loc[measured], self.conf_int(alpha), self.deviations
-            rows = []
-            for name, values in zip(measured, table[_HEAD].to_numpy(), strict=True):
-                places = places_for(values[1], values[0])
-                mean, *parts = figures(list(values), places)
-                (deviation,) = figures([spread.loc[name, "estimate"]], places)
-                rows.append(
-                    [str(name), f"{mean} ({deviation})", *parts, *figures(list(limits.loc[name]), places)]
-                )
-            blocks.append(Block(["", "mean (SD)", *_HEAD[1:], *ends], rows, "means"))
-        if len(self.shares):
-            table, reach = self.shares, self.conf_int(alpha, "shares").to_numpy()
-            rows = []
-            for (group, level), people, values, limits_ in zip(
-                table.index, table["people"], table[_HEAD].to_numpy(), reach, strict=True
-            ):
-                shown = [f"{value:.2%}" for value in values[1:]] + [f"{value:.1%}" for value in limits_]
-                rows.append([f"{group} {level}", f"{people:,.0f} ({values[0]:.1%})", *shown])
-            blocks.append(Block(["", "people (share)", *_HEAD[1:], *ends], rows, "shares"))
+        means, shares = self.estimates("means"), self.estimates("shares")
+        measured = [at for at, name in enumerate(means.index) if name not in set(self.shares["column"])]
+        blocks = []
+        if measured:
+            block = replace(means, spread=self.estimates("deviations").values).block(alpha)
+            blocks.append(replace(block, rows=[block.rows[at] for at in measured]))
+        if len(shares.index):
+            blocks.append(replace(shares, before={"people": self.shares["people"].tolist()}).block(alpha))
         return blocks
 
-    def __repr__(self) -> str:
-        return f"<DescribeResults of {len(self.means)} columns of {self.label}, {self.nobs:,} rows>"
 
-
+@marked
 def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeResults:
     """Mean (SD) of measured columns and people (share) of groups and yes-or-no columns, with intervals; noise corrected.
 
@@ -218,14 +156,56 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     if twice:
         raise ParameterError("columns", f"different columns; {twice[0]} appears twice")
     found = [_one(moments, name) for name in names]
-    means, variances = (pd.DataFrame([item[i] for item in found], index=pd.Index(names)) for i in (0, 1))
-    shares = _shares(moments, means)
-    measured = [name for name in names if name not in set(shares["column"])]
+    means, variances = (np.array([item[i] for item in found]) for i in (0, 1))
+    shares = _shares(moments, names, means)
+    shown = set() if shares.before is None else set(shares.before["column"])
+    measured = [name for name in names if name not in shown]
     known = {name: item[2] for name, item in zip(names, found, strict=True)}
+    doubts = _doubts(moments, measured, known)
+    index, df = pd.Index(names), moments.rows - 1
+    # Rows that cannot be normal where normal ones were assumed, or too few of them: no interval of a level.
+    ranges = np.isin(names, [name for _, columns in doubts for name in columns])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.where(variances[:, 0] > 0, variances[:, 0], np.nan))
+        errors = (variances[:, 1:] / (2 * root[:, None])).T
+    zero = (0.0, np.inf)
+    tables = {
+        "means": EstimateTable(index, *means.T, df=df, head="mean", caption="means"),
+        "variances": EstimateTable(
+            index, *variances.T, df=df, scale="log", bounds=zero, clear=CLEAR_LOG, ranges=ranges
+        ),
+        # A deviation is clear by half as many of its own errors as its square is.
+        "deviations": EstimateTable(
+            index, root, *errors, df=df, scale="log", bounds=zero, clear=2 * CLEAR_LOG, ranges=ranges
+        ),
+        "shares": shares,
+    }
+    notes = (
+        [f"Errors are those of the means; those in `deviations` {_of_rows(known, measured)}."]
+        if measured
+        else []
+    )
+    notes += [f"Caution, for `deviations`: {message}." for message, _ in doubts]
+    if any(variances[names.index(name), 0] <= 0 for name in measured):
+        notes.append("A variance of zero or less is one that the noise hides.")
+    if (shares.estimate < 0).any():
+        notes.append(
+            "A share of zero may be one that the noise exceeds; people are left as they came out, and add up."
+        )
     return DescribeResults(
-        moments.label, moments.rows, moments.sigma, means, variances, shares,
-        tuple(name for name in measured if known[name]), _doubts(moments, measured, known),
+        what="Means, deviations and shares", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        tables=tables, remarks=tuple(notes), by_fourth=tuple(name for name in measured if known[name]), doubts=doubts,
     )  # fmt: skip
+
+
+def _of_rows(known: dict[str, bool], measured: Sequence[str]) -> str:
+    """How errors of deviations were made."""
+    fourth = [name for name in measured if known[name]]
+    if not fourth:
+        return "take rows as normal"
+    if len(fourth) == len(measured):
+        return "are from fourth moments, whatever the law of the rows"
+    return f"are from fourth moments for {', '.join(fourth)}, and take rows as normal for the others"
 
 
 def _doubts(
@@ -241,31 +221,34 @@ def _doubts(
     return tuple(item for item in said if item[0])
 
 
-def _shares(moments: Moments, means: pd.DataFrame) -> pd.DataFrame:
+def _shares(moments: Moments, names: Sequence[str], means: Matrix) -> EstimateTable:
     """The means of indicators, by group and level."""
     binary = {item.name for item in moments.schema.attributes if item.kind == "binary"}
-    rows = []
-    for column in moments.columns:
-        if column.name in means.index and (column.level is not None or column.name in binary):
-            at = (column.source, column.level or "yes")
-            values = means.loc[column.name]
-            rows.append((*at, column.name, moments.rows * values["estimate"], *values[_HEAD]))
-    frame = pd.DataFrame(rows, columns=pd.Index(["group", "level", "column", "people", *_HEAD]))
-    return frame.set_index(["group", "level"])
+    picked = [c for c in moments.columns if c.name in names and (c.level is not None or c.name in binary)]
+    at = [list(names).index(column.name) for column in picked]
+    index = pd.MultiIndex.from_tuples(
+        [(c.source, c.level or "yes") for c in picked], names=["group", "level"]
+    )
+    values = means[at] if at else np.zeros((0, 3))
+    return EstimateTable(
+        index, *values.T, df=moments.rows - 1, bounds=(0.0, 1.0), head="share", style="percent", caption="shares",
+        before={"column": [column.name for column in picked], "people": moments.rows * values[:, 0]},
+    )  # fmt: skip
 
 
-def _one(moments: Moments, name: str) -> tuple[dict[str, float], dict[str, float], bool]:
+def _one(moments: Moments, name: str) -> tuple[list[float], list[float], bool]:
+    """Mean and variance, each with the two parts of its error, in original units; and whether by fourth moments."""
     column = next(item for item in moments.columns if item.name == name)
     covariance = covariance_of(moments, [name])
     n, h = moments.rows, column.half_range
     v = float(covariance.S[0, 0])
     known = max(v, 0.0)
     m = float(covariance.means[0])
-    mean = _row(column.center + h * m, h**2 * known / n, h**2 * _mean_noise(moments, covariance))
+    mean = [column.center + h * m, h * (known / n) ** 0.5, h * _mean_noise(moments, covariance) ** 0.5]
     gradient = np.ones((1, 1, 1))
     privacy = float(covariance.privacy_variance(gradient)[0])
     sampling, fourth = _sampling(covariance, gradient, moments, column, m)
-    return mean, _row(h**2 * v, h**4 * sampling, h**4 * privacy), fourth
+    return mean, [h**2 * v, h**2 * sampling**0.5, h**2 * privacy**0.5], fourth
 
 
 def _mean_noise(moments: Moments, covariance: Covariance) -> float:
@@ -286,8 +269,3 @@ def _sampling(
         return float(variances[0]), bool(known[0])
     p = min(max(column.center + column.half_range * m, 0.0), 1.0)
     return (1 - 2 * p) ** 2 * p * (1 - p) / moments.rows / column.half_range**4, True
-
-
-def _row(estimate: float, sampling: float, privacy: float) -> dict[str, float]:
-    parts = [estimate, (sampling + privacy) ** 0.5, sampling**0.5, privacy**0.5]
-    return dict(zip(_HEAD, parts, strict=True))

@@ -11,31 +11,43 @@ Groups are combinations of columns, one on the members of a level, zero on every
 attribute, bins, or a product of those, whose levels are columns; or a yes-or-no attribute or a threshold b, scaled to -1
 and 1, whose members are (one + b) / 2 and (one - b) / 2. Counts, group sums and cross-tabulations are then entries of
 combinations of the Gram matrix; since moments agree with what the schema knows, counts of levels add up to the number of
-people.
+people. Levels that are merged are the sum of their columns.
+
+The reference level of a group is the first declared one, as everywhere else, but where that has fewer than a quarter of the
+commonest's people, the commonest: every coefficient of the group would have the error of the rare one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trimask.errors import CollinearColumns, FormulaError
-from trimask.fit.formula import Formula, Term, contents, nearest, product_lines, refuse_transform, undeclared
+from trimask.fit.formula import (
+    Formula,
+    Term,
+    contents,
+    group_term,
+    nearest,
+    product_lines,
+    refuse_transform,
+    undeclared,
+)
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
 from trimask_theory.moments.noise_law import Matrix
 
 INTERCEPT = "Intercept"
+_RARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
     """Working regressor j is (scaled row) @ combine[:, j], the response (scaled row) @ response_combine.
 
-    `names` are the coefficients', `columns` those of the schema behind them.
+    `names` are the coefficients', `columns` those of the schema behind them, with a + between merged ones.
     Coefficients in original units are offset + to_original @ (working coefficients). `constant` is the
     combination that equals one on every row, if the model contains it: R^2 is then about the mean.
     """
@@ -52,8 +64,11 @@ class Design:
     constant: Matrix | None
 
 
-def build(formula: Formula, schema: Schema) -> Design:
-    """The design, or `FormulaError` (unknown column: with the nearest name) or `CollinearColumns`."""
+def build(formula: Formula, schema: Schema, gram: Matrix | None = None) -> Design:
+    """The design, or `FormulaError` (unknown column: with the nearest name) or `CollinearColumns`.
+
+    With the moments `gram` a rare first level is not taken for the reference.
+    """
     columns = schema.columns
     index = {column.name: j for j, column in enumerate(columns)}
     if formula.intercept and ONES not in index:
@@ -61,7 +76,7 @@ def build(formula: Formula, schema: Schema) -> Design:
             "this study has no ones column, so no intercept can be fitted; add '- 1' to the formula"
         )
     response = columns[_find(formula.response, schema, index)]
-    chosen = _regressors(formula, schema, index)
+    chosen = _regressors(formula, schema, index, gram)
     if response.name in (column.name for _, column in chosen):
         raise FormulaError(f"{formula.text!r}: {response.name} appears on both sides")
     full = _complete_groups([column for _, column in chosen], schema)
@@ -82,7 +97,8 @@ def build(formula: Formula, schema: Schema) -> Design:
     if response.within is not None:
         response_combine[index[response.within]] += response.middle / half
     for j, (_, column) in enumerate(chosen, int(formula.intercept)):
-        combine[index[column.name], j] = 1.0
+        for part in column.name.split("+"):
+            combine[index[part], j] = 1.0
         to_original[j, j] = half / column.half_range
         if formula.intercept:
             to_original[0, j] = -column.center * half / column.half_range
@@ -166,7 +182,9 @@ def _formula(name: str, schema: Schema) -> str:
     return ":".join(f"C({of})" if of in schema.groups else of for of in made.of)
 
 
-def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list[tuple[str, Column]]:
+def _regressors(
+    formula: Formula, schema: Schema, index: dict[str, int], gram: Matrix | None
+) -> list[tuple[str, Column]]:
     """(coefficient name, column) of every regressor beside the intercept.
 
     Without an intercept the first group keeps all its levels, as everywhere else: its indicators are the
@@ -179,24 +197,29 @@ def _regressors(formula: Formula, schema: Schema, index: dict[str, int]) -> list
     there |= {frozenset()} if formula.intercept else set()
     for term in formula.terms:
         if term.factors:
-            chosen += _cells(formula, term, schema, index, there)
+            chosen += _cells(formula, term, schema, index, there, gram)
             continue
         if not term.categorical:
             column = columns[_find(term.name, schema, index)]
             chosen.append((column.name, column))
             continue
-        levels, reference = _group(term, schema)
-        chosen += [
-            (f"C({term.name})[{level}]", columns[index[f"{term.name}_{level}"]])
-            for level in levels
-            if not (drop_reference and level == reference)
-        ]
+        levels, reference = _group(term, schema, gram)
+        for level in levels:
+            if not (drop_reference and level == reference):
+                parts = [
+                    f"{term.name}_{part}"
+                    for part in (term.merge if level not in schema.groups[term.name] else [level])
+                ]
+                merged = Column("+".join(parts), source=term.name, level=level)
+                chosen.append(
+                    (f"C({term.name})[{level}]", merged if len(parts) > 1 else columns[index[parts[0]]])
+                )
         drop_reference = True
     seen: set[str] = set()
-    for _, column in chosen:
-        if column.name in seen:
-            raise FormulaError(f"{formula.text!r}: {column.name} appears twice")
-        seen.add(column.name)
+    for part in (part for _, column in chosen for part in column.name.split("+")):
+        if part in seen:
+            raise FormulaError(f"{formula.text!r}: {part} appears twice")
+        seen.add(part)
     return chosen
 
 
@@ -206,15 +229,24 @@ def _margin(factors: Sequence[Term]) -> frozenset[str]:
 
 
 def _cells(
-    formula: Formula, term: Term, schema: Schema, index: dict[str, int], there: set[frozenset[str]]
+    formula: Formula,
+    term: Term,
+    schema: Schema,
+    index: dict[str, int],
+    there: set[frozenset[str]],
+    gram: Matrix | None,
 ) -> list[tuple[str, Column]]:
     """The columns of a product: one, or one a level, less the reference of a group whose margin is a term itself."""
     known = contents(schema)
     keys = {name: key for key, name in known.items()}
     cells: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), ())]
     for factor in term.factors:
+        if factor.merge:
+            raise FormulaError(
+                f"{formula.text!r}: levels are merged in a term by itself, not in the product {term.name}"
+            )
         if factor.categorical:
-            levels, reference = _group(factor, schema)
+            levels, reference = _group(factor, schema, gram)
             others = _margin([item for item in term.factors if item is not factor])
             kept = [level for level in levels if others not in there or level != reference]
             parts = [(f"C({factor.name})[{level}]", f"{factor.name}_{level}") for level in kept]
@@ -241,23 +273,43 @@ def _cells(
     return found
 
 
-def _group(term: Term, schema: Schema) -> tuple[tuple[str, ...], str]:
+def _group(term: Term, schema: Schema, gram: Matrix | None = None) -> tuple[tuple[str, ...], str]:
+    """The levels, merged ones as one in the place of the first of them, and the reference level."""
     groups = schema.groups
     if term.name not in groups:
         if term.name in schema.parts:
             raise FormulaError(f"{term.name} is not categorical: write {term.name} without C( )")
         hint = nearest(term.name, list(groups)) if groups else "it has no categorical attribute"
         raise FormulaError(f"this study has no categorical attribute {term.name}; {hint}")
-    levels = groups[term.name]
+    for level in term.merge:
+        if level not in groups[term.name]:
+            raise FormulaError(f"{term.name} has no level {level}; {nearest(level, list(groups[term.name]))}")
+    joined = "+".join(term.merge)
+    levels = tuple(dict.fromkeys(joined if level in term.merge else level for level in groups[term.name]))
+    if len(levels) < 2:
+        raise FormulaError(f"{term.name} has no other level than the merged ones: leave it out")
     reference = levels[0] if term.reference is None else term.reference
+    if term.reference is None and gram is not None and schema.ones:
+        one = unit(schema, ONES)
+        count = dict.fromkeys(levels, 0.0)
+        for level in groups[term.name]:
+            people = float(unit(schema, f"{term.name}_{level}") @ gram @ one)
+            count[joined if level in term.merge else level] += people
+        reference = common_level(count)
     if reference not in levels:
         raise FormulaError(f"{term.name} has no level {reference}; {nearest(reference, list(levels))}")
     return levels, reference
 
 
+def common_level(counts: Mapping[str, float]) -> str:
+    """The reference level by people: the first, or the commonest where the first is rare."""
+    first, commonest = next(iter(counts)), max(counts, key=lambda level: counts[level])
+    return commonest if counts[first] < _RARE * counts[commonest] else first
+
+
 def _complete_groups(chosen: list[Column], schema: Schema) -> list[list[str]]:
     """The groups all of whose levels are regressors; the indicators of each add up to one on every row."""
-    names = {column.name for column in chosen}
+    names = {part for column in chosen for part in column.name.split("+")}
     return [levels for levels in level_columns(schema) if names.issuperset(levels)]
 
 
@@ -282,13 +334,9 @@ def _constant(formula: Formula, full: list[list[str]], index: dict[str, int], si
     return None
 
 
-_CALL = re.compile(r"C\(\s*([A-Za-z]\w*)\s*\)")
-
-
 def plain_name(name: str) -> str:
     """A group's name, also where it is written C(group)."""
-    found = _CALL.fullmatch(name.strip())
-    return name if found is None else found[1]
+    return group_term(name).name
 
 
 def group_names(schema: Schema) -> list[str]:
@@ -311,17 +359,20 @@ def unit(schema: Schema, name: str) -> Matrix:
     return found
 
 
-def membership(group: str, schema: Schema) -> tuple[list[str], Matrix]:
-    """The levels, and the combinations of columns (a row a level) that are one on their members."""
+def membership(group: str | Term, schema: Schema) -> tuple[list[str], Matrix]:
+    """The levels, merged as C(group, merge=[..]) says, and the combinations of columns that are one on their members."""
     if not schema.ones:
         raise FormulaError("this study has no ones column, so groups cannot be counted")
-    group = plain_name(group)
-    known = group_names(schema)
+    term = group if isinstance(group, Term) else group_term(group)
+    group, known = term.name, group_names(schema)
     if group not in known:
         hint = nearest(group, known) if known else "it has none"
         raise FormulaError(f"this study has no group {group}; {hint}")
     if group not in schema.groups:
         one, yes = unit(schema, ONES), unit(schema, group)
         return ["no", "yes"], np.array([one - yes, one + yes]) / 2
-    levels = schema.groups[group]
-    return list(levels), np.array([unit(schema, f"{group}_{level}") for level in levels])
+    levels, _ = _group(term, schema)
+    members = {level: np.zeros(len(schema.columns)) for level in levels}
+    for level in schema.groups[group]:
+        members["+".join(term.merge) if level in term.merge else level] += unit(schema, f"{group}_{level}")
+    return list(levels), np.array(list(members.values()))

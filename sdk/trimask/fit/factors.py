@@ -24,10 +24,12 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from trimask.errors import ParameterError
-from trimask.fit.components import CLEAR_GAP
-from trimask.fit.covariance import NORMAL_ROWS, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.clipping import marked
+from trimask.fit.components import CLEAR_GAP, loadings_block
+from trimask.fit.covariance import covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.noise import moments_of
-from trimask.fit.report import Block, Facts, Report, of_data
+from trimask.fit.report import Block
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ LEAST_SPECIFIC = 0.005
 _STEP = 1e-5
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FactorResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class FactorResults(Estimates):
     """What `fit.factor_loadings` found.
 
     Attributes
@@ -62,67 +64,24 @@ class FactorResults(Report):
     [1.0, 1.0, 1.0, 1.0]
     """
 
-    label: str
-    nobs: int
-    sigma: float
     rotation: str
     loadings: pd.DataFrame
     loadings_bse: pd.DataFrame
     loadings_bse_sampling: pd.DataFrame
     loadings_bse_privacy: pd.DataFrame
     uniquenesses: pd.Series[float]
-    of_rows: tuple[str, ...] = (NORMAL_ROWS,)
-
-    @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Factor loadings {of_data(self.sigma)}"
 
     @property
     def communalities(self) -> pd.Series[float]:
         """The share of a column's variance that the factors explain."""
         return (1 - self.uniquenesses).rename("communality")
 
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        return [
-            ("data", self.label),
-            ("rows", f"{self.nobs:,}"),
-            ("noise sigma", f"{self.sigma:.4g}"),
-            ("rotation", self.rotation),
-        ]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = ["In brackets the standard error of a loading, noise and sampling together.", *self.of_rows]
-        if self.loadings_bse.isna().any(axis=None):
-            notes.append(
-                "No errors: a specific variance is at its bound (a Heywood case) or factors are too alike to tell "
-                "apart."
-            )
-        return tuple(notes)
-
     def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  errors in brackets, no intervals
         """A row a column."""
-        rows = [
-            [
-                str(name),
-                *(
-                    f"{v:.3f} (-)" if np.isnan(e) else f"{v:.3f} ({e:.3f})"
-                    for v, e in zip(self.loadings.loc[name], self.loadings_bse.loc[name], strict=True)
-                ),
-                f"{self.uniquenesses[name]:.3f}",
-            ]
-            for name in self.loadings.index
-        ]
-        return [Block(["", *map(str, self.loadings.columns), "specific"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<FactorResults, {self.loadings.shape[1]} factors of {self.label}>"
+        return [loadings_block(self.loadings, self.loadings_bse, specific=self.uniquenesses)]
 
 
+@marked
 def factor_loadings(
     dataset: Source, factors: int, columns: Sequence[str] | None = None, *, rotate: bool = True
 ) -> FactorResults:
@@ -189,18 +148,23 @@ def factor_loadings(
     ]
     said = doubt(covariance, known)
     warn_of(said)
+    long = pd.MultiIndex.from_product([labels, index], names=["factor", "column"])
+    table = EstimateTable(long, base.T.ravel(), *(np.sqrt(part).T.ravel() for part in parts), head="loading")
+    notes = [
+        "In brackets the standard error of a loading, noise and sampling together.",
+        *rows_notes(known, said),
+    ]
+    if np.isnan(parts).any():
+        notes.append(
+            "No errors: a specific variance is at its bound (a Heywood case) or factors are too alike to tell apart."
+        )
+    turned = "varimax" if rotate and factors > 1 else "none"
     return FactorResults(
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma,
-        rotation="varimax" if rotate and factors > 1 else "none",
-        loadings=frames[0],
-        loadings_bse=frames[1],
-        loadings_bse_sampling=frames[2],
-        loadings_bse_privacy=frames[3],
+        what="Factor loadings", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        tables={"loadings": table}, about=[("rotation", turned)], remarks=tuple(notes), rotation=turned,
+        loadings=frames[0], loadings_bse=frames[1], loadings_bse_sampling=frames[2], loadings_bse_privacy=frames[3],
         uniquenesses=pd.Series(psi, index=index, name="specific"),
-        of_rows=rows_notes(known, said),
-    )
+    )  # fmt: skip
 
 
 def _correlation(S: Matrix) -> Matrix:

@@ -5,8 +5,9 @@ text apart and evaluates none of it; nothing here does either, so a formula cann
 held to the rule that masking leaves linear algebra on the declared columns and nothing else:
 
 - a name is a column; `.` is every column, and every group as C(group), beside the response;
-- C(group) stands for the group's indicator columns less a reference level, the first declared one unless
-  `C(group, ref=level)` (or `contr.treatment("level")`, `Treatment("level")`) names another;
+- C(group) stands for the group's indicator columns less a reference level: the first declared one (the commonest, where
+  that is rare: `trimask.fit.design`) unless `C(group, ref=level)` (or `contr.treatment("level")`, `Treatment("level")`)
+  names another; `C(group, merge=[a, b])` takes two or more levels for one;
 - a:b is the declared product of a and b (`[[derived]]`, kind "product"), hence a*b is a + b + that column; C(g):x and
   C(g):C(h) are the declared products with a choice, without the reference level where the other factor stands in the model
   by itself, and a:b:c is a product of three;
@@ -158,7 +159,7 @@ def _function(call: ast.Call) -> str:
 
 
 # Levels may start with a digit, which is no Python: an unquoted one is quoted before formulaic sees it.
-_LEVEL = re.compile(r"(\bC\(\s*[A-Za-z_]\w*\s*,\s*ref\s*=\s*)(\w+)(?=\s*\))")
+_LEVEL = re.compile(r"(\bC\(\s*[A-Za-z_]\w*\s*,\s*ref\s*=\s*)(\w+)(?=\s*[,)])")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 _SHOWN = 200
 _PRODUCTS = ("*", ":", "/", "in")
@@ -293,11 +294,12 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column; if `categorical`, a group `C(name)` and its reference level (None: the first); or a product of `factors`."""
+    """A column; if `categorical`, a group `C(name)`, its reference level and the levels taken for one; or a product."""
 
     name: str
     categorical: bool = False
     reference: str | None = None
+    merge: tuple[str, ...] = ()
     factors: tuple[Term, ...] = ()
 
 
@@ -369,27 +371,43 @@ def _term(text: str, factors: list[str], schema: Schema | None) -> Term:
 
 
 def _group(text: str, expression: str) -> Term:
-    """C(name), with a reference level as trimask, formulaic or patsy write it."""
-    usage = "write C(group), or C(group, ref=level)"
+    """C(name), with a reference level as trimask, formulaic or patsy write it, and levels to take for one."""
+    usage = "write C(group), C(group, ref=level) or C(group, merge=[level, level])"
     call = ast.parse(expression, mode="eval").body
     if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
         raise FormulaError(f"{text!r}: C( ) takes a categorical attribute; {usage}")
     name = call.args[0].id
-    usage = f"write C({name}, ref=level)"
-    rest = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
+    given = {keyword.arg or "": keyword.value for keyword in call.keywords}
+    merged = given.pop("merge", None)
+    merge = _levels(merged.elts) if isinstance(merged, (ast.List, ast.Tuple)) else ()
+    if merged is not None and len(merge) < 2:
+        raise FormulaError(f"{text!r}: write C({name}, merge=[level, level]) with the levels to take for one")
+    rest = [*call.args[1:], *given.values()]
     if not rest:
-        return Term(name, categorical=True)
+        return Term(name, categorical=True, merge=merge)
     level: ast.expr | None = None
-    if len(rest) == 1 and [keyword.arg for keyword in call.keywords] == ["ref"]:
+    if len(rest) == 1 and list(given) == ["ref"]:
         level = rest[0]
     elif len(rest) == 1 and isinstance(rest[0], ast.Call):
         level = _treatment(rest[0])
     if not isinstance(level, ast.Constant) or not isinstance(level.value, str) or not level.value:
         raise FormulaError(
-            f"{text!r}: {usage}. Groups are coded as indicators against a reference level; other codings are "
-            "combinations of these, which f_test takes"
+            f"{text!r}: write C({name}, ref=level). Groups are coded as indicators against a reference level; other codings "
+            "are combinations of these, which f_test takes"
         )
-    return Term(name, categorical=True, reference=level.value)
+    return Term(name, categorical=True, reference=level.value, merge=merge)
+
+
+def _levels(items: Sequence[ast.expr]) -> tuple[str, ...]:
+    """Levels in a list, in quotes or without."""
+    read = [item.id if isinstance(item, ast.Name) else getattr(item, "value", "") for item in items]
+    return tuple(dict.fromkeys(str(item) for item in read if item != ""))
+
+
+def group_term(text: str) -> Term:
+    """A group named by itself: `health`, `C(health)`, `C(health, merge=[fair, poor])`."""
+    said = text.strip()
+    return _group(said, said) if re.match(r"C\s*\(", said) else Term(said, categorical=True)
 
 
 def _treatment(call: ast.Call) -> ast.expr | None:

@@ -3,9 +3,11 @@
 Statement. With u_g the members of level g and y the column, the mean is u_g^T G y / u_g^T G one, which is the coefficient
 of u_g in the least-squares fit of y on all levels without an intercept. Its noise error is that of such a fit
 (`trimask_theory.mechanisms.noisy_regression`); a difference of means is a combination of two coefficients, with an error
-of its own. The sampling part is the residual variance over the group's size: one variance for all groups, since a
-variance within one group needs third moments. For a yes-or-no column it is p (1 - p) over the size, which needs no such
-assumption. The F test is Wald's, of equal means; without noise it is the analysis of variance.
+of its own. For a yes-or-no column the sampling part is p (1 - p) over the group's size. For a number whose product with the
+group is declared, w_g that column, the sum of squares of the members is w_g^T G y, so that each group has its own variance
+(Welch's errors, with Satterthwaite's degrees of freedom, those of the noise without end). Where it is not declared, or the
+noise hides it, one variance is taken for all groups. The F test is Wald's, of equal means; with one variance and without
+noise it is the analysis of variance.
 
 Proved and asymptotic: as for least squares.
 
@@ -28,32 +30,31 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, NotWeighted, ParameterError
-from trimask.fit.design import find_column, membership, plain_name, unit
+from trimask.fit.clipping import marked
+from trimask.fit.covariance import CLEAR, fourth_moments
+from trimask.fit.design import common_level, find_column, membership, plain_name, unit
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
 from trimask.fit.hypothesis import FTest, joint
-from trimask.fit.noise import check_signal, critical_value, moments_of
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.noise import check_signal, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
-from trimask_theory.mechanisms.noisy_regression import Combination, NoisyFit, fit
+from trimask_theory.mechanisms.noisy_regression import Combination, fit, outers
 from trimask_theory.moments.noise_law import Matrix, NoiseLaw
 
 if TYPE_CHECKING:
     from trimask.fit.noise import Source
 
 
-_PARTS = ["estimate", "std err", "sampling", "privacy"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MeansResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MeansResults(Estimates):
     """What `fit.means` found.
 
     Attributes
@@ -64,8 +65,10 @@ class MeansResults(Report):
         The same, to `reference`.
     counts : Series
         The people of each level, which add up to `nobs`.
-    equal : FTest
-        The test of equal means.
+    equal : FTest, optional
+        The test of equal means; None where the noise hides it.
+    deviations : Series, optional
+        Standard deviations within each level, where the product of column and group is declared.
 
     Examples
     --------
@@ -76,81 +79,25 @@ class MeansResults(Report):
     ['low', 'medium']
     """
 
-    label: str
-    nobs: int
-    sigma: float
     response: str
-    unit: str
     by: str
     reference: str
-    pooled: bool
     counts: pd.Series[float]
-    means: pd.DataFrame
-    differences: pd.DataFrame
-    equal: FTest
+    equal: FTest | None
+    deviations: pd.Series[float] | None = None
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Means of {self.response} by {self.by}, {of_data(self.sigma)}"
+    def means(self) -> pd.DataFrame:
+        """By level."""
+        return self.estimates("means").frame
 
     @property
-    def facts(self) -> Facts:
-        """What the tables are of."""
-        measured = [("unit", self.unit)] if self.unit else []
-        test = f"F({self.equal.df_num}, {self.equal.df_denom:,}) = {self.equal.fvalue:.4g}, p = {self.equal.pvalue:.4g}"
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured, ("equal means", test)]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        of = (
-            "The sampling part takes one variance for all groups: a group's own needs third moments."
-            if self.pooled
-            else "The sampling part is that of a share."
-        )
-        return (*noise_notes(self.sigma), of)
-
-    def conf_int(self, alpha: float = 0.05, of: str = "means") -> pd.DataFrame:
-        """Intervals of the means, or of the differences.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-        of : "means" or "differences"
-            Which.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        if of not in ("means", "differences"):
-            raise ParameterError("of", "'means' or 'differences'", of)
-        table = self.means if of == "means" else self.differences
-        reach = critical_value(alpha, self.nobs - len(self.means)) * table["std err"]
-        return pd.DataFrame({0: table["estimate"] - reach, 1: table["estimate"] + reach})
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """Means with the size of each group, then differences to the reference."""
-        ends = [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-        found = []
-        for of, table in (("means", self.means), ("differences", self.differences)):
-            values = np.column_stack([table[_PARTS].to_numpy(), self.conf_int(alpha, of).to_numpy()])
-            rows = []
-            for name, row in zip(table.index, values, strict=True):
-                size = [f"{self.counts[name]:,.0f}"] if of == "means" else []
-                called = str(name) if of == "means" else f"{name} - {self.reference}"
-                rows.append([called, *size, *figures(list(row), places_for(row[1], row[0]))])
-            head = ["", *(["people"] if of == "means" else []), *_PARTS, *ends]
-            found.append(Block(head, rows, of))
-        return found
-
-    def __repr__(self) -> str:
-        return f"<MeansResults of {self.response} by {self.by} in {self.label}>"
+    def differences(self) -> pd.DataFrame:
+        """To the reference, by level."""
+        return self.estimates("differences").frame
 
 
+@marked
 def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> MeansResults:
     """Means of a column in each level of a group, differences to a reference, and a test that all are equal.
 
@@ -161,9 +108,9 @@ def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> 
     y : str
         A column; a yes-or-no one gives shares.
     by : str
-        A categorical or yes-or-no attribute, or bins; also written C(group).
+        A categorical or yes-or-no attribute, or bins; also written C(group) or C(group, merge=[level, level]).
     reference : str, optional
-        The level that differences are to; the first by default.
+        The level that differences are to; by default the first, or the commonest where that is rare.
 
     Returns
     -------
@@ -173,7 +120,7 @@ def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> 
     Raises
     ------
     NoiseExceedsSignal
-        A level that cannot be told from nobody.
+        Fewer than two levels can be told from nobody; others than those are "not determined".
 
     Examples
     --------
@@ -181,50 +128,123 @@ def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> 
     >>> data = trimask.example()
     >>> found = trimask.fit.means(data, "systolic", by="activity")
     >>> found.means["estimate"].round().to_dict()
-    {'low': 130.0, 'medium': 126.0, 'high': 121.0}
+    {'low': 130.0, 'medium': 126.0, 'high': 122.0}
     >>> found.equal.pvalue < 0.001
     True
     """
     moments = moments_of(dataset)
-    by = plain_name(by)
     levels, U = membership(by, moments.schema)
+    by = plain_name(by)
     column = moments.columns[find_column(y, moments.schema)]
     if column.source == by:
         raise FormulaError(f"{y} is {by} itself; fit.describe has its shares")
     if reference is not None and reference not in levels:
         raise FormulaError(f"{by} has no level {reference}; there are {', '.join(levels)}")
-    base = 0 if reference is None else levels.index(reference)
     n, k = moments.rows, len(levels)
     if n <= k:
         raise ParameterError("rows", f"more than the {k} levels", n)
-    gram = U @ moments.gram @ U.T
-    check_signal((gram + gram.T) / 2, U.T, moments, tuple(f"{by}_{level}" for level in levels))
     one = unit(moments.schema, ONES)
+    counts = U @ moments.gram @ one
+    base = levels.index(
+        common_level(dict(zip(levels, counts, strict=True))) if reference is None else reference
+    )
+    gram = U @ moments.gram @ U.T
+    live = np.flatnonzero(np.diag(gram) > 0)  # levels exclude one another: the others' means do not change
+    if moments.exact or len(live) < 2 or base not in live:
+        live = np.arange(k)
+        check_signal((gram + gram.T) / 2, U.T, moments, tuple(f"{by}_{level}" for level in levels))
     # In original units: y = center * one + half_range * scaled.
-    found = fit(
-        moments.gram, moments.law, n, U.T, column.center * one + column.half_range * unit(moments.schema, y)
-    )
+    whole = column.center * one + column.half_range * unit(moments.schema, y)
+    found = fit(moments.gram, moments.law, n, U[live].T, whole)
     share = _is_share(moments, column)
-    if share:
-        found = _with_shares(found, U @ moments.gram @ one)
-    contrasts = np.delete(np.eye(k) - np.eye(k)[base], base, axis=0)
-    differences = found.combination(contrasts)
-    others = [level for at, level in enumerate(levels) if at != base]
-    words = " = ".join(levels)
-    return MeansResults(
-        label=moments.label,
-        nobs=n,
-        sigma=moments.sigma,
-        response=y,
-        unit=next((item.unit for item in moments.schema.attributes if item.name == column.source), ""),
-        by=by,
-        reference=levels[base],
-        pooled=not share,
-        counts=pd.Series(U @ moments.gram @ one, index=pd.Index(levels), name="people"),
-        means=_table(found.combination(), levels),
-        differences=_table(differences, others),
-        equal=joint(differences, n - k, words),
+    spread = _own_variances(moments, U[live], counts[live], whole, found.coefficients, share)
+    if spread is not None:
+        found = replace(found, drawn=np.diag(spread / counts[live]))
+    others = [at for at in live if at != base]
+    contrasts = np.array([(live == at) * 1.0 - (live == base) for at in others]).reshape(
+        len(others), len(live)
     )
+    mean, gap = found.combination(), found.combination(contrasts)
+    own = None if share or spread is None else spread
+    df = [np.full(len(part.estimates), float(n - k)) for part in (mean, gap)]
+    if own is not None:
+        each = own / counts[live]
+        df = [
+            _satterthwaite(weights, each, counts[live], part)
+            for weights, part in ((np.eye(len(live)), mean), (contrasts, gap))
+        ]
+    words = " = ".join(levels[at] for at in live)
+    try:
+        equal = joint(gap, n - k, words)
+    except ParameterError:  # the release does not bound a difference
+        equal = None
+    measured = next((item.unit for item in moments.schema.attributes if item.name == column.source), "")
+    of = "takes one variance for all groups: a group's own needs the product of both, declared"
+    if spread is not None:
+        of = "is that of a share" if share else "is by each group's own variance (Welch)"
+    lost = [levels[at] for at in range(k) if at not in live]
+    notes = (
+        [f"The noise hides the people of {', '.join(lost)}: merge levels, C({by}, merge=[...])."]
+        if lost
+        else []
+    )
+    rest = [at for at in range(k) if at != base]
+    tables = {
+        "means": _table(mean, levels, live, df[0], (0.0, 1.0) if share else None, counts),
+        "differences": _table(
+            gap,
+            [levels[at] for at in rest],
+            np.searchsorted(rest, others),
+            df[1],
+            (-1.0, 1.0) if share else None,
+        ),
+    }
+    people = pd.Index(levels)
+    deviations = None
+    if own is not None:
+        deviations = pd.Series(np.full(k, np.nan), index=people, name="SD")
+        deviations.iloc[live] = np.sqrt(own)
+    return MeansResults(
+        what=f"Means of {y} by {by},", label=moments.label, nobs=n, sigma=moments.sigma, tables=tables,
+        response=y, by=by, reference=levels[base], counts=pd.Series(counts, index=people, name="people"), equal=equal,
+        about=[
+            *([("unit", measured)] if measured else []), ("reference", levels[base]),
+            ("equal means", "not known: the noise hides a level" if equal is None else equal.words),
+        ],
+        remarks=(f"The sampling part {of}.", *notes), deviations=deviations,
+    )  # fmt: skip
+
+
+def _own_variances(
+    moments: Moments, U: Matrix, counts: Matrix, y: Matrix, mean: Matrix, share: bool
+) -> Matrix | None:
+    """The variance of a column within each level: of a share, or where the declared products carry it, clear of noise."""
+    if share:
+        p = np.clip(mean, 0.0, 1.0)
+        found: Matrix = p * (1 - p)
+        return found
+    members = fourth_moments(moments, outers(U, y))
+    if not members.carried.all():
+        return None
+    # About the mean: the sum of 1[g] (y - m)^2 has less noise than that of squares.
+    squares = np.einsum("ai,ij,j->a", members.directions, moments.gram, y) - counts * mean**2
+    left = members.directions - mean[:, None] * U
+    noise = (
+        np.sqrt(np.maximum(moments.law.variance(outers(left, left)), 0.0))
+        if not moments.exact
+        else 0 * counts
+    )
+    if np.any(squares <= CLEAR * noise) or np.any(counts <= 1):
+        return None
+    own: Matrix = squares / (counts - 1)
+    return own
+
+
+def _satterthwaite(contrasts: Matrix, parts: Matrix, counts: Matrix, found: Combination) -> Matrix:
+    """Degrees of freedom of combinations of means whose variances are `parts`; the noise's own are without end."""
+    spread = ((contrasts**2 * parts) ** 2 / (counts - 1)).sum(axis=1)
+    df: Matrix = np.diag(found.covariance) ** 2 / np.maximum(spread, 1e-300)
+    return df
 
 
 def _is_share(moments: Moments, column: Column) -> bool:
@@ -232,16 +252,34 @@ def _is_share(moments: Moments, column: Column) -> bool:
     return column.level is not None or kinds.get(column.name) == "binary"
 
 
-def _with_shares(found: NoisyFit, counts: Matrix) -> NoisyFit:
-    p = np.clip(found.coefficients, 0.0, 1.0)
-    return replace(found, drawn=np.diag(p * (1 - p) / counts))
+def _table(
+    found: Combination, names: list[str], at: Any, df: Matrix, bounds: tuple[float, float] | None,
+    people: Matrix | None = None,
+) -> EstimateTable:  # fmt: skip
+    """Means with the people of each level, or differences, which are tested; NaN where there is none `at` the name."""
+    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
+    k = len(names)
 
+    def placed(values: Matrix, empty: float = np.nan) -> Matrix:
+        whole = np.full((k, *values.shape[1:]), empty)
+        whole[at] = values
+        return whole
 
-def _table(found: Combination, names: list[str]) -> pd.DataFrame:
-    parts = [found.standard_errors, np.sqrt(np.diag(found.cov_sampling)), np.sqrt(np.diag(found.cov_widened))]
-    return pd.DataFrame(
-        np.column_stack([found.estimates, *parts]), index=pd.Index(names), columns=pd.Index(_PARTS)
-    )
+    def square(values: Matrix) -> Matrix:
+        whole = np.zeros((k, k))
+        whole[np.ix_(at, at)] = values
+        return whole
+
+    padded = replace(
+        found, estimates=placed(found.estimates), cov_privacy=square(found.cov_privacy),
+        cov_sampling=square(found.cov_sampling), quadratics=placed(found.quadratics, 0.0),
+    )  # fmt: skip
+    tested = people is None
+    return EstimateTable(
+        pd.Index(names), padded.estimates, *map(placed, parts), df=placed(df, 1.0), combination=padded,
+        bounds=bounds or (-np.inf, np.inf), null=0.0 if tested else None, head="difference" if tested else "mean",
+        caption="differences" if tested else "means", before=None if people is None else {"people": people},
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,11 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.clipping import marked
 from trimask.fit.design import group_names, membership, plain_name, unit
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
-from trimask.fit.noise import critical_value, gram_covariance, moments_of
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.noise import gram_covariance, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Derived
 from trimask_core.study.schema import Schema
@@ -61,14 +62,17 @@ class Bins:
         return [f"[{ends[k]}, {ends[k + 1]}{']' if k == last else ')'}" for k in range(last + 1)]
 
 
-def bins_of(moments: Moments, name: str, by: str | None = None) -> Bins:
-    """The bins of this name, or the only ones of a number; with `by` the members of each interval in each level."""
+def bins_of(moments: Moments, name: str, by: str | None = None, *, at_end: bool = False) -> Bins:
+    """The bins of this name, or the only ones of a number; with `by` the members of each interval in each level.
+
+    `at_end` allows a last cut at the maximum: the interval of those who are there.
+    """
     schema = moments.schema
     declared = _declared(schema, plain_name(name))
     attribute = next(item for item in schema.attributes if item.name == declared.of[0])
     low, high = attribute.bounds
     edges = np.array([low, *declared.cuts, high + (attribute.kind == "integer")])
-    if edges[-1] <= edges[-2]:
+    if edges[-1] <= edges[-2] and not at_end:
         raise ParameterError("bins", f"with a last cut below {high:g}", declared.name)
     levels, whole = membership(declared.name, schema)
     members = {"": whole} if by is None else _within(schema, declared, plain_name(by), whole)
@@ -122,12 +126,11 @@ def _within(schema: Schema, bins: Derived, by: str, whole: Matrix) -> dict[str, 
     return {"no": (whole - signed) / 2, "yes": (whole + signed) / 2}
 
 
-_PARTS = ["estimate", "std err", "sampling", "privacy"]
 _POINTS = 4000
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class HistogramResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HistogramResults(Estimates):
     """What `fit.histogram` found.
 
     Attributes
@@ -146,130 +149,48 @@ class HistogramResults(Report):
     [20.0, 35.0, 50.0, 65.0]
     """
 
-    label: str
-    nobs: int
-    sigma: float
     of: str
     unit: str
     edges: Matrix
-    counts: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Histogram of {self.of}, {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What it is of."""
-        measured = [("unit", self.unit)] if self.unit else []
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        below = (
-            ("A count below zero is one that the noise exceeds.",)
-            if (self.counts["estimate"] < 0).any()
-            else ()
-        )
-        return (*noise_notes(self.sigma), *below)
+    def counts(self) -> pd.DataFrame:
+        """A row an interval."""
+        return self.estimates().frame
 
     @property
     def density(self) -> pd.Series[float]:
         """Shares over the width of their interval."""
         return self.counts["estimate"] / self.nobs / np.diff(self.edges)
 
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the counts, within 0 and `nobs`.
 
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        spread = critical_value(alpha) * self.counts["std err"]
-        low, high = self.counts["estimate"] - spread, self.counts["estimate"] + spread
-        return pd.DataFrame({0: low.clip(0, self.nobs), 1: high.clip(0, self.nobs)})
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row an interval."""
-        ends = self.conf_int(alpha).to_numpy()
-        rows = [
-            [str(name), *(f"{value:,.0f}" for value in (*row, *limits)), f"{row[0] / self.nobs:.1%}"]
-            for name, row, limits in zip(self.counts.index, self.counts.to_numpy(), ends, strict=True)
-        ]
-        return [Block([self.of, *_PARTS, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]", "share"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<HistogramResults of {self.of} in {self.label}>"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class QuantileResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class QuantileResults(Estimates):
     """What `fit.quantiles` found.
 
     Attributes
     ----------
-    table : DataFrame
-        A row a probability (and level): estimate, low, high, and `between`, the cuts it lies between.
-    alpha : float
-        One less the level of the intervals.
+    quantiles : DataFrame
+        A row a probability (and level): estimate, and `between`, the cuts it lies between.
 
     Examples
     --------
     >>> import trimask
     >>> data = trimask.example()
-    >>> trimask.fit.quantiles(data, "age", [0.5]).table.loc[0.5, "between"]
+    >>> trimask.fit.quantiles(data, "age", [0.5]).quantiles.loc[0.5, "between"]
     '[50, 65)'
     """
 
-    label: str
-    nobs: int
-    sigma: float
     of: str
     unit: str
-    alpha: float
-    table: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Quantiles of {self.of}, {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What they are of."""
-        measured = [("unit", self.unit)] if self.unit else []
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return (
-            *noise_notes(self.sigma),
-            "Between cuts people are taken as spread evenly; that error is not in the interval: see `between`.",
-        )
-
-    def blocks(self, alpha: float) -> list[Block]:  # noqa: ARG002  intervals are made where they are asked for
-        """A row a quantile."""
-        rows = []
-        for at, row in self.table.iterrows():
-            name = " ".join(map(str, at)) if isinstance(at, tuple) else str(at)
-            values = [float(row[key]) for key in ("estimate", "low", "high")]
-            places = places_for((values[2] - values[1]) / 4, values[0])
-            rows.append([name, *figures(values, places), str(row["between"])])
-        return [Block(["", "estimate", f"[{self.alpha / 2:g}", f"{1 - self.alpha / 2:g}]", "between"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<QuantileResults of {self.of} in {self.label}>"
+    def quantiles(self) -> pd.DataFrame:
+        """A row a probability, and level: the estimate, and the cuts it lies between."""
+        return self.estimates().frame[["estimate", "between"]]
 
 
+@marked
 def histogram(dataset: Source, bins: str) -> HistogramResults:
     """People in each declared interval of a number.
 
@@ -290,25 +211,28 @@ def histogram(dataset: Source, bins: str) -> HistogramResults:
     >>> import trimask
     >>> data = trimask.example()
     >>> trimask.fit.histogram(data, "age").counts["estimate"].round().to_dict()
-    {'[20, 35)': 465.0, '[35, 50)': 503.0, '[50, 65)': 466.0, '[65, 80]': 566.0}
+    {'[20, 35)': 478.0, '[35, 50)': 487.0, '[50, 65)': 461.0, '[65, 80]': 574.0}
     """
     moments = moments_of(dataset)
     found = bins_of(moments, bins)
     counts, sampling, privacy = _counts(moments, found.members[""])
-    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (sampling + privacy, sampling, privacy)]
-    table = pd.DataFrame(
-        np.column_stack([counts, *parts]),
-        index=pd.Index(found.words, name=found.of),
-        columns=pd.Index(_PARTS),
-    )
+    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (sampling, privacy)]
+    n = moments.rows
+    table = EstimateTable(
+        pd.Index(found.words, name=found.of), counts, *parts, style="count", bounds=(0.0, float(n)), head="people",
+        after={"share": [f"{value / n:.1%}" for value in np.clip(counts, 0, n)]},
+    )  # fmt: skip
     return HistogramResults(
-        moments.label, moments.rows, moments.sigma, found.of, found.unit, found.edges, table
-    )
+        what=f"Histogram of {found.of},", label=moments.label, nobs=n, sigma=moments.sigma, tables={"counts": table},
+        about=[("unit", found.unit)] if found.unit else [], of=found.of, unit=found.unit, edges=found.edges,
+        remarks=("A count of zero may be one that the noise exceeds.",) if (counts < 0).any() else (),
+    )  # fmt: skip
 
 
+@marked
 def quantiles(
     dataset: Source, bins: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), *,
-    by: str | None = None, alpha: float = 0.05,
+    by: str | None = None,
 ) -> QuantileResults:  # fmt: skip
     """Quantiles of a number with declared bins, by interpolation, with intervals.
 
@@ -322,19 +246,17 @@ def quantiles(
         Which quantiles.
     by : str, optional
         A group whose product with the bins is declared: quantiles in each of its levels.
-    alpha : float
-        One less the level of the intervals.
 
     Returns
     -------
     QuantileResults
-        `table`: estimate, interval, and the cuts each lies between.
+        `quantiles` and the cuts each lies between; `conf_int()`.
 
     Examples
     --------
     >>> import trimask
     >>> data = trimask.example()
-    >>> trimask.fit.quantiles(data, "age").table["estimate"].round().to_dict()
+    >>> trimask.fit.quantiles(data, "age").quantiles["estimate"].round().to_dict()
     {0.25: 36.0, 0.5: 51.0, 0.75: 67.0}
     """
     moments = moments_of(dataset)
@@ -342,19 +264,27 @@ def quantiles(
     if not chosen or not all(0 < p < 1 for p in chosen):
         raise ParameterError("probabilities", "in (0, 1)", list(probabilities))
     found = bins_of(moments, bins, by)
-    rows: dict[tuple[Hashable, ...], dict[str, object]] = {}
+    rows: dict[tuple[Hashable, ...], _Line] = {}
     for level, members in found.members.items():
         counts, sampling, privacy = _counts(moments, members)
         if counts.sum() <= 0:
             raise ParameterError("by", f"groups that the noise does not hide; {level} is one it does")
         for p in chosen:
-            rows[level, p] = _quantile(found, counts, sampling + privacy, p, critical_value(alpha))
-    table = pd.DataFrame(
-        list(rows.values()), index=pd.MultiIndex.from_tuples(list(rows), names=[by or "", "p"])
-    )
-    if by is None:
-        table = table.droplevel(0)
-    return QuantileResults(moments.label, moments.rows, moments.sigma, found.of, found.unit, alpha, table)
+            rows[level, p] = _Line(found, counts, sampling + privacy, p)
+    index = pd.MultiIndex.from_tuples(list(rows), names=[by or "", "p"])
+    lines, unknown = list(rows.values()), np.full(len(rows), np.nan)
+    best = np.array([line.best for line in lines])
+    table = EstimateTable(
+        index.droplevel(0) if by is None else index, best, unknown, unknown,
+        ends=lambda reach: np.array([line.ends(reach) for line in lines]),
+        total=np.array([np.diff(line.ends(1.0))[0] / 2 for line in lines]),
+        after={"between": [line.between for line in lines]},
+    )  # fmt: skip
+    return QuantileResults(
+        what=f"Quantiles of {found.of},", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        tables={"quantiles": table}, about=[("unit", found.unit)] if found.unit else [], of=found.of, unit=found.unit,
+        remarks=("Between cuts people are taken as spread evenly; that error is not in the interval: see `between`.",),
+    )  # fmt: skip
 
 
 def _counts(moments: Moments, members: Matrix) -> tuple[Matrix, Matrix, Matrix]:
@@ -367,21 +297,28 @@ def _counts(moments: Moments, members: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     return counts, sampling, privacy
 
 
-def _quantile(bins: Bins, counts: Matrix, covariance: Matrix, p: float, reach: float) -> dict[str, object]:
-    total = float(counts.sum())
-    edges, k = bins.edges, len(counts)
-    x = np.unique(np.concatenate([np.linspace(edges[0], edges[-1], _POINTS), edges]))
-    at = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, k - 1)
-    part = (x - edges[at]) / np.diff(edges)[at]
-    # weights[i, j]: how much of interval j lies below x_i
-    weights = (np.arange(k)[None, :] < at[:, None]).astype(float)
-    weights[np.arange(len(x)), at] = part
-    share = weights @ counts / total
-    gradient = (weights - share[:, None]) / total
-    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, covariance, gradient), 0.0))
-    rising = np.maximum.accumulate(share)
-    best = float(np.interp(p, rising, x))
-    inside = x[np.abs(share - p) <= reach * error]
-    low, high = (float(inside[0]), float(inside[-1])) if len(inside) else (best, best)
-    held = int(np.clip(np.searchsorted(edges, best, side="right") - 1, 0, k - 1))
-    return {"estimate": best, "low": min(low, best), "high": max(high, best), "between": bins.words[held]}
+class _Line:
+    """The share below each value, as a line between the cuts, and where it reaches p."""
+
+    def __init__(self, bins: Bins, counts: Matrix, covariance: Matrix, p: float) -> None:
+        total = float(counts.sum())
+        edges, k = bins.edges, len(counts)
+        x = np.unique(np.concatenate([np.linspace(edges[0], edges[-1], _POINTS), edges]))
+        at = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, k - 1)
+        part = (x - edges[at]) / np.diff(edges)[at]
+        # weights[i, j]: how much of interval j lies below x_i
+        weights = (np.arange(k)[None, :] < at[:, None]).astype(float)
+        weights[np.arange(len(x)), at] = part
+        share = weights @ counts / total
+        gradient = (weights - share[:, None]) / total
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", gradient, covariance, gradient), 0.0))
+        self.x, self.gap, self.error = x, np.abs(share - p), error
+        self.best = float(np.interp(p, np.maximum.accumulate(share), x))
+        held = int(np.clip(np.searchsorted(edges, self.best, side="right") - 1, 0, k - 1))
+        self.between = bins.words[held]
+
+    def ends(self, reach: float) -> list[float]:
+        """Woodruff's interval: the values whose share is within so many errors of p."""
+        inside = self.x[self.gap <= reach * self.error]
+        low, high = (float(inside[0]), float(inside[-1])) if len(inside) else (self.best, self.best)
+        return [min(low, self.best), max(high, self.best)]

@@ -21,9 +21,9 @@ from scipy import linalg, stats
 
 from trimask.data.catalogue import Shown
 from trimask.errors import FormulaError, ParameterError
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import nearest
-from trimask.fit.noise import critical_value
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.report import Facts
 from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
 
@@ -44,7 +44,7 @@ def split_statements(text: str) -> list[str]:
 
 def statements(item: str, names: Sequence[str]) -> list[tuple[Matrix, float, str]]:
     """(weights, value, words) of the statement weights @ beta = value; several for a whole group."""
-    whole = re.fullmatch(r"C\(\s*(\w+)\s*\)(?:\s*=\s*0)?", item)
+    whole = re.fullmatch(r"C\(\s*(\w+)\s*(?:,[^()]*)?\)(?:\s*=\s*0)?", item)
     if whole is not None:
         prefix = f"C({whole[1]})["
         levels = [j for j, name in enumerate(names) if name.startswith(prefix)]
@@ -126,31 +126,33 @@ class FTest(Shown):
     df_denom: int
     pvalue: float
 
+    @property
+    def words(self) -> str:
+        """The statistic and its p-value."""
+        return f"F({self.df_num}, {self.df_denom:,}) = {self.fvalue:.4g}, p = {self.pvalue:.4g}"
+
     def summary(self) -> str:
         """The test in a line."""
-        return (
-            f"F({self.df_num}, {self.df_denom:,}) = {self.fvalue:.4g}, p = {self.pvalue:.4g}   "
-            f"[{self.hypothesis}]"
-        )
+        return f"{self.words}   [{self.hypothesis}]"
 
     def __str__(self) -> str:
         return self.summary()
 
 
-@dataclass(frozen=True, eq=False)
-class TTest(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TTest(Estimates):
     """Linear combinations of coefficients, each tested by itself against the value it is said to have.
 
     Attributes
     ----------
     statements : tuple
         In words.
-    effect : array
-        The combinations.
     values : array
-        What they are said to be.
+        What the combinations are said to be.
     df_denom : int
         Residual degrees of freedom.
+    effect, sd, tvalue, pvalue : array
+        The combinations, their errors, and the tests.
 
     Examples
     --------
@@ -158,66 +160,49 @@ class TTest(Report):
     >>> data = trimask.example()
     >>> fit = trimask.fit.ols(data, "systolic ~ age + C(activity)")
     >>> test = fit.t_test("C(activity)[high] - C(activity)[medium], 10 * age = 6")
-    >>> test.summary_frame().shape
-    (2, 6)
+    >>> test.table().shape
+    (2, 8)
     """
 
-    statements: tuple[str, ...]
-    effect: Matrix
-    combination: Combination
     values: Matrix
     df_denom: int
+
+    @classmethod
+    def of(cls, statements: Sequence[str], found: Combination, values: Matrix, df: int) -> TTest:
+        """The tests that the combinations `found` of these `statements` are `values`, at `df` degrees of freedom."""
+        parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
+        table = EstimateTable(
+            pd.Index(statements), found.estimates, *parts, df=df, null=values, combination=found, head="coef"
+        )
+        return cls(
+            label="", nobs=0, sigma=0.0, values=values, df_denom=df, tables={"combinations": table},
+            remarks=("coef is the combination; t and P are about the value it is said to have.",),
+        )  # fmt: skip
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """In words."""
+        return tuple(self.estimates().index)
+
+    @property
+    def effect(self) -> Matrix:
+        """The combinations."""
+        return self.estimates().estimate
 
     @property
     def sd(self) -> Matrix:
         """Standard errors, noise and sampling together."""
-        return self.combination.standard_errors
+        return self.estimates().errors
 
     @property
     def tvalue(self) -> Matrix:
-        """(effect - value) / sd."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found: Matrix = (self.effect - self.values) / self.sd
-        return found
+        """Deviations from the value."""
+        return self.estimates().statistics
 
     @property
     def pvalue(self) -> Matrix:
         """Two-sided."""
-        found: Matrix = 2 * stats.t.sf(np.abs(self.tvalue), self.df_denom)
-        return found
-
-    def conf_int(self, alpha: float = 0.05) -> Matrix:
-        """Intervals of the combinations, Fieller's joined where the noise is large.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        array
-            A row a combination, its ends.
-        """
-        return self.combination.interval(deviations=critical_value(alpha, self.df_denom))
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The tests as a table.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row a statement.
-        """
-        low, high = self.conf_int(alpha).T
-        columns = {"coef": self.effect, "std err": self.sd, "t": self.tvalue, "P>|t|": self.pvalue}
-        ends = {f"[{alpha / 2:g}": low, f"{1 - alpha / 2:g}]": high}
-        return pd.DataFrame({**columns, **ends}, index=pd.Index(self.statements))
+        return self.estimates().pvalues
 
     @property
     def title(self) -> str:
@@ -228,22 +213,6 @@ class TTest(Report):
     def facts(self) -> Facts:
         """The degrees of freedom."""
         return [("df", f"{self.df_denom:,}")]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return ("coef is the combination; t and P are about the value it is said to have.",)
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """The tests."""
-        frame = self.summary_frame(alpha)
-        rows = []
-        for name, (coef, error, t, p, low, high) in zip(self.statements, frame.to_numpy(), strict=True):
-            places = places_for(error, coef)
-            rows.append(
-                [name, *figures([coef, error], places), f"{t:.2f}", f"{p:.3f}", *figures([low, high], places)]
-            )
-        return [Block(["", *map(str, frame.columns)], rows)]
 
 
 def constraints(hypothesis: Hypothesis, names: Sequence[str]) -> tuple[Matrix, Matrix, list[str]]:

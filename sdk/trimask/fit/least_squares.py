@@ -29,12 +29,13 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from trimask.errors import ParameterError
+from trimask.errors import BeyondSecondMoments, ParameterError
+from trimask.fit.covariance import fourth_moments
 from trimask.fit.design import Design
 from trimask.fit.noise import CLEAR_SIGNAL, check_signal
 from trimask.fit.report import Block, Facts, Report
 from trimask.moments.moments import Moments
-from trimask_theory.mechanisms.noisy_regression import Combination, NoisyFit, fit
+from trimask_theory.mechanisms.noisy_regression import Combination, NoisyFit, fit, outers
 from trimask_theory.moments.noise_law import Matrix
 
 
@@ -56,6 +57,7 @@ class Estimate:
     rsquared: float
     signal: float
     condition_number: float
+    errors: Combination = field(repr=False)
     working: NoisyFit = field(repr=False)
     design: Design = field(repr=False)
     moments: Moments = field(repr=False)
@@ -66,8 +68,11 @@ class Estimate:
         return replace(found, estimates=found.estimates + weights @ self.design.offset)
 
 
-def solve(moments: Moments, design: Design) -> Estimate:
-    """The fit, or `CollinearColumns`, `NoiseExceedsSignal`, or `ParameterError` for too few rows."""
+def solve(moments: Moments, design: Design, *, robust: bool = False) -> Estimate:
+    """The fit, or `CollinearColumns`, `NoiseExceedsSignal`, or `ParameterError` for too few rows.
+
+    `robust` has the sampling part of HC1, from fourth moments, or `BeyondSecondMoments` where products do not carry them.
+    """
     n, k = moments.rows, len(design.names)
     if n <= k:
         raise ParameterError("rows", f"more than the {k} coefficients of the model", n)
@@ -75,6 +80,11 @@ def solve(moments: Moments, design: Design) -> Estimate:
     gram = T.T @ moments.gram @ T
     signal = check_signal((gram + gram.T) / 2, T, moments, design.names, ridge=True)
     working = fit(moments.gram, moments.law, n, T, t)
+    if robust:
+        spread = fourth_moments(moments, outers((T @ working.inverse).T, working.theta)).covariance(moments)
+        if spread is None:
+            raise BeyondSecondMoments(NO_SANDWICH)
+        working = replace(working, drawn=spread * (n - 1) / (n - k))
     change, half = design.to_original, design.response_half_range
     errors = working.combination(change)
     privacy = errors.cov_widened
@@ -90,6 +100,7 @@ def solve(moments: Moments, design: Design) -> Estimate:
         rsquared=_rsquared(working.residual_sum, total, exact=moments.exact, clear=clear),
         signal=signal,
         condition_number=math.sqrt(float(np.linalg.cond(gram))),
+        errors=replace(errors, estimates=design.offset + errors.estimates),
         working=working,
         design=design,
         moments=moments,
@@ -134,6 +145,12 @@ def _rsquared(rss: float, total: float, *, exact: bool, clear: bool) -> float:
     return 0.0 if clear and rss > total else math.nan
 
 
+NO_SANDWICH = (
+    "robust (sandwich, clustered) standard errors cannot be had from this fit: they need the sum of x x' e^2, "
+    "fourth moments. A study carries them that declares the products of the model's columns with one another and with the "
+    "response (for y ~ C(g): the product of g and y), where the noise does not hide them. Otherwise: declare those in the "
+    "next study, model the spread you suspect (a group, a square), or state that errors are taken as homoscedastic"
+)
 DETECTABLE = 2.8
 """|effect| / standard error that a two-sided test of level 5% finds four times in five."""
 _MOST = 1e15

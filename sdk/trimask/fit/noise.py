@@ -132,11 +132,17 @@ def _too_noisy(
     remedy = (
         f", and fit.ridge with a penalty of about {penalty:.2g} answers, pulled towards zero" if ridge else ""
     )
+    groups = [name.partition(")")[0] for name in columns if name.startswith("C(")]
+    merged = (
+        f", and so does a rare level merged with another, {groups[0]}, merge=[level, level])"
+        if groups
+        else ""
+    )
     return NoiseExceedsSignal(
         columns, rows, epsilon,
         f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
         f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
-        f"It would take {advice}; fewer columns help too{remedy}.",
+        f"It would take {advice}; fewer columns help too{merged}{remedy}.",
     )  # fmt: skip
 
 

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from trimask.errors import ParameterError
+from trimask.errors import BeyondSecondMoments, ParameterError
+from trimask.fit.clipping import marked
 from trimask.fit.covariance import covariance_of
 from trimask.fit.design import INTERCEPT, build
+from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.hypothesis import FTest, joint
-from trimask.fit.least_squares import Estimate, solve
-from trimask.fit.noise import CLEAR_SIGNAL, critical_value, moments_of
+from trimask.fit.least_squares import NO_SANDWICH, Estimate, solve
+from trimask.fit.noise import CLEAR_SIGNAL, moments_of
 from trimask.fit.prediction import PredictionResults, regressor_rows
-from trimask.fit.report import Facts, noise_notes, of_data
-from trimask.fit.results import HOMOSCEDASTIC, Basis, LinearResults
+from trimask.fit.report import Facts
+from trimask.fit.results import HOMOSCEDASTIC, ROBUST, Basis, LinearResults
 from trimask.moments.moments import Moments, row_moments
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
@@ -40,9 +42,9 @@ if TYPE_CHECKING:
 
 
 def standardized(moments: Moments, estimate: Estimate) -> pd.DataFrame:
-    """estimate, std err, sampling and privacy of every slope, in deviations."""
+    """estimate, std err, sampling and privacy of every slope, in deviations; merged levels have none."""
     design, working = estimate.design, estimate.working
-    at = [j for j, name in enumerate(design.columns) if name != ONES]
+    at = [j for j, name in enumerate(design.columns) if name != ONES and "+" not in name]
     names = [design.columns[j] for j in at]
     spread = covariance_of(moments, [*names, design.response])
     deviations = spread.deviations()
@@ -65,7 +67,7 @@ def standardized(moments: Moments, estimate: Estimate) -> pd.DataFrame:
     return pd.DataFrame(parts, index=index, columns=pd.Index(["estimate", "std err", "sampling", "privacy"]))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OLSResults(LinearResults):
     r"""A least-squares fit: what `fit.ols` returns.
 
@@ -92,16 +94,21 @@ class OLSResults(LinearResults):
     """
 
     estimate: Estimate
+    robust: bool = False
     noise_falls_with_rows: bool = True
+
+    what: str = "Least squares"
 
     @property
     def title(self) -> str:
         """What was fitted, and whether the noise was corrected."""
-        return {
-            "release": f"Least squares {of_data(self.sigma)}",
-            "naive": "Least squares on a release, noise ignored",
-            "rows": "Least squares on raw rows",
-        }[self.basis]
+        if self.basis == "release":
+            return super().title
+        return f"{self.what} on {'raw rows' if self.basis == 'rows' else 'a release, noise ignored'}"
+
+    def _table(self, **more: Any) -> EstimateTable:
+        """The coefficients' table; where the noise is large intervals reach farther than so many `bse` (Fieller's)."""
+        return super()._table(combination=self.estimate.errors if self.basis == "release" else None, **more)
 
     def combination(self, weights: Matrix) -> Combination:
         """Linear combinations of the coefficients, each with its own error, noise of second order included.
@@ -116,6 +123,20 @@ class OLSResults(LinearResults):
         Combination
         """
         return self.estimate.combination(np.atleast_2d(np.asarray(weights, dtype=float)))
+
+    def get_robustcov_results(self, cov_type: str = "HC1", **_: Any) -> OLSResults:
+        """The same fit with errors that assume no common variance, where the declared products carry fourth moments.
+
+        Parameters
+        ----------
+        cov_type : "HC1"
+            Or "HC0", which is taken as the same; leverages, which others need, are in no release.
+
+        Returns
+        -------
+        OLSResults
+        """
+        return _fit(self.estimate.moments, self.formula, self.basis, self.sigma, robust=_is_robust(cov_type))
 
     @cached_property
     def _overall(self) -> FTest | None:
@@ -152,7 +173,7 @@ class OLSResults(LinearResults):
         """Predictions for people given in original units, with errors.
 
         Answers are enough: levels, products and squares are formed of them. Both errors are in `se_mean`;
-        `conf_int(obs=True)` is for one more person.
+        `conf_int(of="obs")` is for one more person.
 
         Parameters
         ----------
@@ -166,14 +187,8 @@ class OLSResults(LinearResults):
         weights, index = regressor_rows(rows, self.estimate.design, self.estimate.moments.schema)
         found = self.combination(weights)
         known = self.estimate.residual_sum > 0 or self.sigma == 0
-        return PredictionResults(
-            self.formula,
-            self.label,
-            self.df_resid,
-            pd.Series(found.estimates, index=index, name="mean"),
-            pd.Series(found.standard_errors, index=index, name="mean_se"),
-            self.scale if known else math.nan,
-        )
+        scale = self.scale if known else math.nan
+        return PredictionResults.of(self.formula, self.label, self.nobs, self.df_resid, found, scale, index)
 
     @property
     def rsquared(self) -> float:
@@ -195,29 +210,6 @@ class OLSResults(LinearResults):
         """Of the design, in scaled units."""
         return self.estimate.condition_number
 
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, lower in column 0 and upper in column 1.
-
-        Where the noise is large they reach farther than so many `bse`: Fieller's interval at this level is joined to
-        them (`trimask_theory.mechanisms.noisy_regression`).
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row a coefficient.
-        """
-        plain = super().conf_int(alpha)
-        if self.basis != "release":
-            return plain
-        reach = critical_value(alpha, self.df_resid)
-        found = self.estimate.combination(np.eye(len(self.names))).interval(deviations=reach)
-        return pd.DataFrame(found, index=plain.index)
-
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
@@ -233,22 +225,18 @@ class OLSResults(LinearResults):
         if not math.isnan(self.rsquared):
             shown.append(("adjusted", f"{self.rsquared_adj:.3f}"))
         if self._overall is not None:
-            test = self._overall
-            shown.append(
-                ("F", f"F({test.df_num}, {test.df_denom:,}) = {test.fvalue:.4g}, p = {test.pvalue:.4g}")
-            )
+            shown.append(("F", self._overall.words))
         return [*super().facts, *shown]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the table should know."""
-        notes = []
+        notes = list(super().notes) if self.basis == "release" else []
         if self.basis == "naive":
             notes.append(
                 "The noise was ignored: coefficients are biased, mostly towards zero; intervals miss."
             )
         if self.basis == "release" and self.sigma > 0:
-            notes += noise_notes(self.sigma)
             if math.isnan(self.rsquared):
                 notes.append(
                     "The noise hides the variance of residuals or response: R-squared is not known (coefficients are)."
@@ -263,8 +251,8 @@ class OLSResults(LinearResults):
                     f"Weak: the least-determined direction is {self.signal:.1f} noise errors above zero. "
                     "Intervals hold but are wide; more rows or fewer columns would help."
                 )
-        if self.basis != "rows":
-            notes.append(HOMOSCEDASTIC)
+        if self.robust or self.basis != "rows":
+            notes.append(ROBUST if self.robust else HOMOSCEDASTIC)
         return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,7 +265,18 @@ class OLSResults(LinearResults):
         }
 
 
-def ols(dataset: Source, formula: str) -> OLSResults:
+def _is_robust(cov_type: str) -> bool:
+    if cov_type in ("HC2", "HC3", "cluster", "HAC"):
+        raise BeyondSecondMoments(
+            f"{cov_type} needs leverages or clusters of rows, which no release has; " + NO_SANDWICH
+        )
+    if cov_type not in ("nonrobust", "HC0", "HC1"):
+        raise ParameterError("cov_type", "'nonrobust' or 'HC1'", cov_type)
+    return cov_type != "nonrobust"
+
+
+@marked
+def ols(dataset: Source, formula: str, *, cov_type: str = "nonrobust", weights: Any = None) -> OLSResults:
     """Least squares with the noise removed from the moments, and noise-aware standard errors.
 
     Parameters
@@ -286,6 +285,10 @@ def ols(dataset: Source, formula: str) -> OLSResults:
         What is fitted; releases of one study in a list are pooled.
     formula : str
         "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
+    cov_type : "nonrobust" or "HC1"
+        The second assumes no common variance; the study must declare the products of the columns and the response.
+    weights
+        Refused: people are weighted by the levels of a group, `fit.weighted`.
 
     Returns
     -------
@@ -308,11 +311,15 @@ def ols(dataset: Source, formula: str) -> OLSResults:
     >>> data = trimask.example()
     >>> fit = trimask.fit.ols(data, "systolic ~ age + salt + smoker + C(activity)")
     >>> fit.params[["age", "salt"]].round(1).to_dict()  # the people were made with 0.6 and 1.5
-    {'age': 0.6, 'salt': 1.7}
+    {'age': 0.6, 'salt': 1.6}
     >>> print(fit.f_test("C(activity)"))  # doctest: +ELLIPSIS
     F(2, 1,994) = ..., p = ...   [C(activity)[medium] = 0, C(activity)[high] = 0]
     """
-    return _fit(moments_of(dataset), formula, "release")
+    if weights is not None:
+        raise ParameterError(
+            "weights", "left out: fit.weighted(dataset, by, {level: weight}) makes a source for every fit"
+        )
+    return _fit(moments_of(dataset), formula, "release", robust=_is_robust(cov_type))
 
 
 def naive_ols(dataset: Source, formula: str) -> OLSResults:
@@ -372,9 +379,11 @@ def ols_from_rows(rows: Any, study: Study | Schema, formula: str) -> OLSResults:
     return _fit(row_moments(rows, study.schema, weight=study.weight), formula, "rows")
 
 
-def _fit(moments: Moments, formula: str, basis: Basis, sigma: float | None = None) -> OLSResults:
-    design = build(parse(formula, moments.schema), moments.schema)
-    estimate = solve(moments, design)
+def _fit(
+    moments: Moments, formula: str, basis: Basis, sigma: float | None = None, *, robust: bool = False
+) -> OLSResults:
+    design = build(parse(formula, moments.schema), moments.schema, moments.gram)
+    estimate = solve(moments, design, robust=robust)
     return OLSResults(
         formula=formula.strip(),
         response=design.response,
@@ -388,5 +397,6 @@ def _fit(moments: Moments, formula: str, basis: Basis, sigma: float | None = Non
         cov_sampling=estimate.cov_sampling,
         cov_privacy=estimate.cov_privacy,
         estimate=estimate,
+        robust=robust,
         noise_falls_with_rows=moments.noise_falls_with_rows,
     )

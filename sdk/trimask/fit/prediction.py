@@ -7,32 +7,31 @@ variance beside it, from the corrected moments; where the noise hides that, ther
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from trimask.errors import ParameterError
 from trimask.fit.design import Design
-from trimask.fit.noise import critical_value
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
+from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PredictionResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PredictionResults(Estimates):
     """What `predict` of a fit returns.
 
     Attributes
     ----------
-    mean : Series
-        A row a person asked for.
-    se_mean : Series
-        Its errors, noise and sampling together.
+    mean, se_mean : Series
+        A row a person asked for, and its errors; `conf_int(of="obs")` is for one more person.
     scale : float
         The residual variance; NaN where the noise hides it.
 
@@ -46,10 +45,6 @@ class PredictionResults(Report):
     """
 
     formula: str
-    label: str
-    df: int
-    mean: pd.Series[float]
-    se_mean: pd.Series[float]
     scale: float
 
     @property
@@ -58,41 +53,44 @@ class PredictionResults(Report):
         return f"Predictions of {self.formula.partition('~')[0].strip()}"
 
     @property
-    def facts(self) -> Facts:
-        """What they are from."""
-        return [("model", self.formula), ("data", self.label)]
+    def mean(self) -> pd.Series[float]:
+        """Of all people like that."""
+        return self.estimates("mean").frame["estimate"].rename("mean")
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        person = (
-            ""
-            if np.isfinite(self.scale)
-            else " The noise hides the residual variance: no interval for a person."
-        )
-        return (
-            "mean: of all people like that, noise and sampling in its error; obs: one more such person."
-            + person,
-        )
+    def se_mean(self) -> pd.Series[float]:
+        """Its errors."""
+        return self.estimates("mean").frame["std err"].rename("mean_se")
 
-    def conf_int(self, alpha: float = 0.05, *, obs: bool = False) -> pd.DataFrame:
-        """Intervals of the mean, or of one more person's value.
+    @classmethod
+    def of(
+        cls, formula: str, label: str, nobs: int, df: int, found: Combination, scale: float, index: pd.Index
+    ) -> Self:
+        """Predictions by a `formula` on `label`, `nobs` people and `df`: the combinations `found`, a row of `index` each.
 
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-        obs : bool
-            One more person's.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
+        `scale` is the residual variance, NaN where it is not known.
         """
-        spread = np.sqrt(self.se_mean**2 + (self.scale if obs else 0.0))
-        reach = critical_value(alpha, self.df) * spread
-        return pd.DataFrame({0: self.mean - reach, 1: self.mean + reach})
+        parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
+        mean = EstimateTable(
+            index, found.estimates, *parts, df=df, combination=found, head="mean", caption="mean"
+        )
+        obs = EstimateTable(
+            index,
+            found.estimates,
+            np.sqrt(parts[0] ** 2 + scale),
+            parts[1],
+            df=df,
+            head="obs",
+            caption="one more person",
+        )
+        hidden = (
+            [] if np.isfinite(scale) else ["The noise hides the residual variance: no interval for a person."]
+        )
+        return cls(
+            label=label, nobs=nobs, sigma=0.0, about=[("model", formula)], tables={"mean": mean, "obs": obs},
+            remarks=("mean: of all people like that, noise and sampling in its error; obs: one more such person.", *hidden),
+            formula=formula, scale=scale,
+        )  # fmt: skip
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """The predictions as statsmodels names them.
@@ -107,22 +105,14 @@ class PredictionResults(Report):
         DataFrame
             mean, mean_se, mean_ci_lower, mean_ci_upper, obs_ci_lower, obs_ci_upper.
         """
-        mean, obs = self.conf_int(alpha), self.conf_int(alpha, obs=True)
-        return pd.DataFrame(
-            {
-                "mean": self.mean, "mean_se": self.se_mean, "mean_ci_lower": mean[0], "mean_ci_upper": mean[1],
-                "obs_ci_lower": obs[0], "obs_ci_upper": obs[1],
-            }
-        )  # fmt: skip
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row a prediction."""
-        frame = self.summary_frame(alpha)
-        rows = [[str(at), *figures(list(row), places_for(row[1], row[0]))] for at, *row in frame.itertuples()]
-        return [Block(["", *map(str, frame.columns)], rows)]
-
-    def __repr__(self) -> str:
-        return f"<PredictionResults of {len(self.mean)} rows by {self.formula!r}>"
+        mean, obs = self.conf_int(alpha, "mean"), self.conf_int(alpha, "obs")
+        ends = {
+            "mean_ci_lower": mean[0],
+            "mean_ci_upper": mean[1],
+            "obs_ci_lower": obs[0],
+            "obs_ci_upper": obs[1],
+        }
+        return pd.DataFrame({"mean": self.mean, "mean_se": self.se_mean, **ends})
 
 
 def regressor_rows(rows: Any, design: Design, schema: Schema) -> tuple[Matrix, pd.Index]:
@@ -132,6 +122,13 @@ def regressor_rows(rows: Any, design: Design, schema: Schema) -> tuple[Matrix, p
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     if not len(frame):
         raise ParameterError("rows", "at least one person")
+    for item in schema.attributes:
+        if item.kind in ("integer", "continuous") and item.name in frame.columns:
+            low, high = item.bounds
+            beyond = [value for value in _numbers(frame, item.name) if not low <= value <= high]
+            if beyond:
+                words = f"{item.name} = {beyond[0]:g} is outside the study's bounds, {low:g} to {high:g}: nobody answered so"
+                warnings.warn(words, stacklevel=3)
     columns = [_values(frame, name, schema) for name in design.columns]
     return np.column_stack(columns), frame.index
 
@@ -142,6 +139,9 @@ def _values(frame: pd.DataFrame, name: str, schema: Schema) -> Matrix:
         return np.ones(len(frame))
     if name in frame.columns:
         return _numbers(frame, name)
+    if "+" in name:  # merged levels
+        merged: Matrix = np.sum([_values(frame, part, schema) for part in name.split("+")], axis=0)
+        return merged
     column = next(item for item in schema.columns if item.name == name)
     made = _formed(frame, column.source, schema)
     names = [item.name for item in schema.parts[column.source].columns]

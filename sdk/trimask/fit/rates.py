@@ -29,10 +29,11 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.fit.clipping import marked
 from trimask.fit.design import find_column, membership, plain_name, unit
-from trimask.fit.histograms import Bins, bins_of
-from trimask.fit.noise import critical_value, gram_covariance, moments_of
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
+from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.histograms import bins_of
+from trimask.fit.noise import gram_covariance, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
 
 
 _Law = Literal["any", "poisson", "share"]
-_PARTS = ["estimate", "std err", "sampling", "privacy"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RateResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RateResults(Estimates):
     """What `fit.rates` found.
 
     Attributes
@@ -65,77 +65,15 @@ class RateResults(Report):
     (1, 2)
     """
 
-    label: str
-    nobs: int
-    sigma: float
-    events: str
-    time: str
     per: float
-    share: bool
-    rates: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Rates of {self.events} per {self.per:g} {self.time} {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), ("noise sigma", f"{self.sigma:.4g}")]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = noise_notes(self.sigma)
-        if len(self.rates) > 1:
-            notes.append(
-                "By group the sampling part is that of a share (binomial); over all people it assumes nothing."
-                if self.share
-                else "By group the sampling part takes events as Poisson; over all people it assumes nothing."
-            )
-        return tuple(notes)
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals: on the log scale where the rate is two standard errors or more above zero, else cut at zero.
-
-        Noise is normal on the scale of counts, so that a logarithm of what it almost hides has no use for its error.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        r = self.rates["estimate"]
-        reach = critical_value(alpha) * self.rates["std err"]
-        ratio = np.exp(reach / r.where(r >= 2 * self.rates["std err"]))
-        low, high = ((r + sign * reach).clip(lower=0.0) for sign in (-1, 1))
-        return pd.DataFrame({0: (r / ratio).fillna(low), 1: (r * ratio).fillna(high)})
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row a group."""
-        ends = self.conf_int(alpha).to_numpy()
-        rows = [
-            [str(name), f"{row['events']:,.0f}", f"{row['time']:,.0f}",
-             *figures([*row[_PARTS], *limits], places_for(row["std err"], row["estimate"]))]
-            for (name, row), limits in zip(self.rates.iterrows(), ends, strict=True)
-        ]  # fmt: skip
-        return [
-            Block(
-                ["", self.events, self.time, "rate", *_PARTS[1:], f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"],
-                rows,
-            )
-        ]
-
-    def __repr__(self) -> str:
-        return f"<RateResults of {self.events} per {self.time} in {self.label}>"
+    def rates(self) -> pd.DataFrame:
+        """By group."""
+        return self.estimates().frame
 
 
+@marked
 def rates(
     dataset: Source, events: str, time: str | None = None, *, by: str | None = None, per: float = 1.0
 ) -> RateResults:
@@ -168,7 +106,7 @@ def rates(
     >>> data = trimask.example()
     >>> found = trimask.fit.rates(data, "smoker", by="leaflet", per=100)
     >>> found.rates["estimate"].round().to_dict()
-    {'all': 25.0, 'leaflet no': 24.0, 'leaflet yes': 25.0}
+    {'all': 25.0, 'leaflet no': 24.0, 'leaflet yes': 26.0}
     """
     moments = moments_of(dataset)
     if not moments.schema.ones:
@@ -188,16 +126,20 @@ def rates(
             f"{plain_name(by)} {level}": _rate(moments, u, e, t, per, law)
             for level, u in zip(levels, U, strict=True)
         }
+    index, values = pd.Index(list(table)), np.array(list(table.values()))
+    happened, at_risk, rate, drawn, noise = values.T
+    group = "is that of a share (binomial)" if share else "takes events as Poisson"
     return RateResults(
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma,
-        events=events,
-        time=time or "people",
-        per=float(per),
-        share=share,
-        rates=pd.DataFrame.from_dict(table, orient="index"),
-    )
+        what=f"Rates of {events} per {per:g} {time or 'people'}", label=moments.label, nobs=moments.rows,
+        sigma=moments.sigma, per=float(per),
+        remarks=() if by is None else (f"By group the sampling part {group}; over all people it assumes nothing.",),
+        tables={
+            "rates": EstimateTable(
+                index, rate, drawn, noise, scale="log", bounds=(0.0, per if share else np.inf), head="rate",
+                before={"events": happened, "time": at_risk},
+            )
+        },
+    )  # fmt: skip
 
 
 def _original(moments: Moments, name: str) -> Matrix:
@@ -208,7 +150,8 @@ def _original(moments: Moments, name: str) -> Matrix:
     return found
 
 
-def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _Law) -> dict[str, float]:
+def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _Law) -> list[float]:
+    """Events, time at risk, the rate, and the two parts of its error."""
     G, n = moments.gram, moments.rows
     happened, at_risk = float(u @ G @ e), float(u @ G @ t)
     if at_risk <= 0:
@@ -225,21 +168,19 @@ def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _L
         drawn = n / (n - 1) * max(float(left @ G @ left), 0.0) / at_risk**2
     else:
         drawn = max(r, 0.0) * (max(1 - r, 0.0) if law == "share" else 1.0) / at_risk
-    parts = [per * r, per * (drawn + noise) ** 0.5, per * drawn**0.5, per * noise**0.5]
-    return {"events": happened, "time": at_risk, **dict(zip(_PARTS, parts, strict=True))}
+    return [happened, at_risk, per * r, per * drawn**0.5, per * noise**0.5]
 
 
 _LEAVE = {"middle": 0.5, "end": 0.0, "start": 1.0}
-_COLUMNS = ["at risk", "events", "censored", "survival", "std err", "sampling", "privacy"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SurvivalResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SurvivalResults(Estimates):
     """What `fit.survival` found.
 
     Attributes
     ----------
-    table : DataFrame
+    survival : DataFrame
         A row an interval (and level): at risk, events, censored, and the survival at its end with errors.
     edges : array
         The declared cuts, between the bounds.
@@ -252,76 +193,23 @@ class SurvivalResults(Report):
     ...     (Derived("year", "bins", ("years",), cuts=(1, 2)),))
     >>> people = pd.DataFrame({"years": [0, 1, 2, 2] * 20, "died": [1, 1, 0, 0] * 20})
     >>> moments = trimask.moments.moments.row_moments(people, schema)
-    >>> trimask.fit.survival(moments, "years", "died").table["events"].round().tolist()
+    >>> trimask.fit.survival(moments, "years", "died").survival["events"].round().tolist()
     [20.0, 20.0, 0.0]
     """
 
-    label: str
-    nobs: int
-    sigma: float
     time: str
     event: str
     unit: str
     by: str | None
     edges: Matrix
-    table: pd.DataFrame
 
     @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Life table of {self.event} over {self.time}, {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What it is of."""
-        measured = [("unit", self.unit)] if self.unit else []
-        return [("data", self.label), ("rows", f"{self.nobs:,}"), *measured]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        hidden = (
-            ("No survival is given from where the noise hides who is at risk.",)
-            if self.table["survival"].isna().any()
-            else ()
-        )
-        return (
-            *noise_notes(self.sigma),
-            "Survival is that at the end of the interval; std err is of survival.",
-            *hidden,
-        )
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals of the survival, by log(-log).
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        s = self.table["survival"].to_numpy().clip(1e-9, 1 - 1e-9)
-        reach = critical_value(alpha) * self.table["std err"].to_numpy() / (s * np.abs(np.log(s)))
-        return pd.DataFrame({0: s ** np.exp(reach), 1: s ** np.exp(-reach)}, index=self.table.index)
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row an interval."""
-        ends = self.conf_int(alpha).to_numpy()
-        rows = []
-        for (at, row), limits in zip(self.table.iterrows(), ends, strict=True):
-            name = " ".join(map(str, at)) if isinstance(at, tuple) else str(at)
-            counts = [f"{row[key]:,.0f}" for key in _COLUMNS[:3]]
-            rows.append([name, *counts, *(f"{value:.4f}" for value in (*row[_COLUMNS[3:]], *limits))])
-        return [Block(["", *_COLUMNS, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"], rows)]
-
-    def __repr__(self) -> str:
-        return f"<SurvivalResults of {self.event} over {self.time} in {self.label}>"
+    def survival(self) -> pd.DataFrame:
+        """By interval, and level."""
+        return self.estimates().frame.rename(columns={"estimate": "survival"})
 
 
+@marked
 def survival(
     dataset: Source, bins: str, event: str, *, by: str | None = None, leave: str = "middle"
 ) -> SurvivalResults:
@@ -343,7 +231,7 @@ def survival(
     Returns
     -------
     SurvivalResults
-        `table`: at risk, events, censored, and the survival with its errors; `conf_int()`.
+        `survival`: at risk, events, censored, and the survival with its errors; `conf_int()`.
 
     Examples
     --------
@@ -352,25 +240,35 @@ def survival(
     >>> schema = Schema((Attribute("years", "integer", 0, 3), Attribute("died", "binary")),
     ...     (Derived("year", "bins", ("years",), cuts=(1, 2, 3)),))
     >>> people = pd.DataFrame({"years": [0, 1, 1, 2, 3, 3, 3, 3], "died": [1, 1, 0, 1, 0, 0, 0, 0]})
-    >>> table = trimask.fit.survival(trimask.moments.moments.row_moments(people, schema), "years", "died", leave="end").table
-    >>> table["survival"].round(3).tolist()
+    >>> found = trimask.fit.survival(trimask.moments.moments.row_moments(people, schema), "years", "died", leave="end")
+    >>> found.survival["survival"].round(3).tolist()
     [0.875, 0.75, 0.6, 0.6]
     """
     moments = moments_of(dataset)
     if leave not in _LEAVE:
         raise ParameterError("leave", f"one of {', '.join(_LEAVE)}", leave)
-    found = bins_of(moments, bins, by)
+    found = bins_of(moments, bins, by, at_end=True)
     yes = _event(moments, event)
-    tables = [
-        _table(moments, found, members, yes, _LEAVE[leave]).assign(**({} if by is None else {by: level}))
-        for level, members in found.members.items()
-    ]
-    table = pd.concat(tables)
+    tables = [_table(moments, members, yes, _LEAVE[leave]) for members in found.members.values()]
+    index = pd.Index(found.words, name=found.of)
     if by is not None:
-        table = table.set_index(by, append=True).swaplevel()
-    return SurvivalResults(
-        moments.label, moments.rows, moments.sigma, found.of, event, found.unit, by, found.edges, table
+        index = pd.MultiIndex.from_product([list(found.members), found.words], names=[by, found.of])
+    risk, events, censored, alive, drawn, noise = np.concatenate(tables).T
+    hidden = (
+        ["No survival is given from where the noise hides who is at risk."] if np.isnan(alive).any() else []
     )
+    return SurvivalResults(
+        what=f"Life table of {event} over {found.of},", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        time=found.of, event=event, unit=found.unit, by=by, edges=found.edges,
+        about=[("unit", found.unit)] if found.unit else [],
+        remarks=("Survival is that at the end of the interval; std err is of survival.", *hidden),
+        tables={
+            "survival": EstimateTable(
+                index, alive, drawn, noise, scale="loglog", bounds=(0.0, 1.0), head="survival", style=4,
+                before={"at risk": risk, "events": events, "censored": censored},
+            )
+        },
+    )  # fmt: skip
 
 
 def _event(moments: Moments, event: str) -> Matrix:
@@ -384,7 +282,8 @@ def _event(moments: Moments, event: str) -> Matrix:
     return found
 
 
-def _table(moments: Moments, bins: Bins, members: Matrix, yes: Matrix, leave: float) -> pd.DataFrame:
+def _table(moments: Moments, members: Matrix, yes: Matrix, leave: float) -> Matrix:
+    """At risk, events, censored, survival and the two parts of its error, a row an interval."""
     k = len(members)
     gradients = np.concatenate([outers(members, unit(moments.schema, ONES)), outers(members, yes)])
     counts = np.einsum("aij,ij->a", gradients, moments.gram)
@@ -410,9 +309,4 @@ def _table(moments: Moments, bins: Bins, members: Matrix, yes: Matrix, leave: fl
     parts = [
         np.where(hidden, np.nan, alive * np.sqrt(np.maximum(part, 0.0))) for part in (greenwood, privacy)
     ]
-    errors = [np.hypot(*parts), *parts]
-    return pd.DataFrame(
-        np.column_stack([risk, events, ended - events, alive, *errors]),
-        index=pd.Index(bins.words, name=bins.of),
-        columns=pd.Index(_COLUMNS),
-    )
+    return np.column_stack([risk, events, ended - events, alive, *parts])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from trimask.moments.moments import SHRUNK
+
 Facts = Sequence[tuple[str, str]]
 
 
@@ -47,6 +49,12 @@ class Report:
         """What a reader of the table should know."""
         raise NotImplementedError
 
+    @property
+    def caution(self) -> str:
+        """That rows were shrunk, where they were: under every table and plot; a summary has it with the data."""
+        data = dict(self.facts).get("data", "")
+        return data[0].upper() + data[1:] + "." if SHRUNK in data else ""
+
     def blocks(self, alpha: float) -> list[Block]:
         """The tables."""
         raise NotImplementedError
@@ -60,12 +68,14 @@ class Report:
 
     def to_markdown(self, alpha: float = 0.05) -> str:
         """The tables for a page or a repository."""
-        return "\n\n".join(_markdown(block) for block in self.blocks(alpha))
+        caution = [self.caution] if self.caution else []
+        return "\n\n".join([*map(_markdown, self.blocks(alpha)), *caution])
 
     def to_latex(self, alpha: float = 0.05, *, notes: bool = False) -> str:
         """The tables for a paper, as tabulars with the rules of the package booktabs; with `notes` below."""
         *first, last = self.blocks(alpha)
-        return "\n\n".join([*map(_latex, first), _latex(last, self.notes if notes else ())])
+        below = [*([self.caution] if self.caution else []), *(self.notes if notes else ())]
+        return "\n\n".join([*map(_latex, first), _latex(last, below)])
 
     def to_html(self, alpha: float = 0.05) -> str:
         """The tables for a page, with facts and notes. Every name is escaped, since a study's owner chose it."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from trimask.errors import BeyondSecondMoments
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.hypothesis import FTest, Hypothesis, TTest, constraints, joint
-from trimask.fit.noise import critical_value
-from trimask.fit.report import Block, Facts, Report, figures, places_for
+from trimask.fit.least_squares import NO_SANDWICH
+from trimask.fit.report import Facts
 from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
 
@@ -25,8 +25,8 @@ HOMOSCEDASTIC = (
 ROBUST = "The sampling part is a sandwich from fourth moments, which the declared squares and products carry."
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LinearResults(Report):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LinearResults(Estimates):
     """Coefficients of a linear model, in original units, with errors in two parts.
 
     Attributes
@@ -36,7 +36,7 @@ class LinearResults(Report):
     bse : Series
         Standard errors: bse^2 = bse_sampling^2 + bse_privacy^2.
     tvalues : Series
-        params / bse.
+        Deviations from zero, by the law of the intervals.
     pvalues : Series
         Two-sided, by the t law.
     basis : str
@@ -58,20 +58,26 @@ class LinearResults(Report):
     formula: str
     response: str
     unit: str
-    basis: Basis
-    label: str
-    nobs: int
-    sigma: float
+    basis: Basis = "release"
     names: tuple[str, ...]
     coefficients: Matrix
     cov_sampling: Matrix
     cov_privacy: Matrix
+    tables: Mapping[str, EstimateTable] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", {"coefficients": self._table()})
+
+    def _table(self, **more: Any) -> EstimateTable:
+        """The coefficients' table; a fit with more to say of its intervals gives it."""
+        parts = [np.sqrt(np.diag(part)) for part in (self.cov_sampling, self.cov_privacy)]
+        return EstimateTable(
+            pd.Index(self.names), self.coefficients, *parts,
+            **{"df": self.df_resid, "null": 0.0, "head": "coef", **more},
+        )  # fmt: skip
 
     def _series(self, values: Matrix, name: str) -> pd.Series[float]:
         return pd.Series(values, index=pd.Index(self.names), name=name, dtype=float)
-
-    def _frame(self, values: Matrix) -> pd.DataFrame:
-        return pd.DataFrame(values, index=pd.Index(self.names), columns=pd.Index(self.names))
 
     @cached_property
     def params(self) -> pd.Series[float]:
@@ -85,50 +91,33 @@ class LinearResults(Report):
 
     def cov_params(self) -> pd.DataFrame:
         """The covariance of the coefficients: sampling and privacy together."""
-        return self._frame(self.cov_sampling + self.cov_privacy)
+        names = pd.Index(self.names)
+        return pd.DataFrame(self.cov_sampling + self.cov_privacy, index=names, columns=names)
 
     @cached_property
     def bse(self) -> pd.Series[float]:
         """Standard errors. bse^2 = bse_sampling^2 + bse_privacy^2."""
-        return self._series(np.sqrt(np.diag(self.cov_sampling) + np.diag(self.cov_privacy)), "std err")
+        return self._series(self.estimates().errors, "std err")
 
     @cached_property
     def bse_sampling(self) -> pd.Series[float]:
         """The part that raw rows would have too: other people could have been asked."""
-        return self._series(np.sqrt(np.diag(self.cov_sampling)), "sampling")
+        return self._series(self.estimates().sampling, "sampling")
 
     @cached_property
     def bse_privacy(self) -> pd.Series[float]:
         """The part the privacy noise adds: how far this fit may be from that on the raw rows."""
-        return self._series(np.sqrt(np.diag(self.cov_privacy)), "privacy")
+        return self._series(self.estimates().privacy, "privacy")
 
     @cached_property
     def tvalues(self) -> pd.Series[float]:
-        """params / bse."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has standard errors of zero
-            return self._series(self.coefficients / self.bse.to_numpy(), "t")
+        """Deviations at which the interval reaches zero: params / bse, a little more where Fieller's is one-sided."""
+        return self._series(self.estimates().statistics, "t")
 
     @cached_property
     def pvalues(self) -> pd.Series[float]:
-        """Two-sided, by the t distribution with `df_resid` degrees of freedom."""
-        return self._series(2 * stats.t.sf(np.abs(self.tvalues.to_numpy()), self.df_resid), "P>|t|")
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Intervals, lower in column 0 and upper in column 1.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row a coefficient.
-        """
-        reach = critical_value(alpha, self.df_resid) * self.bse.to_numpy()
-        ends = np.column_stack([self.coefficients - reach, self.coefficients + reach])
-        return pd.DataFrame(ends, index=pd.Index(self.names))
+        """Two-sided, by the t distribution with `df_resid` degrees of freedom: 0.05 where a 95 % interval ends at zero."""
+        return self._series(self.estimates().pvalues, "P>|t|")
 
     def combination(self, weights: Matrix) -> Combination:
         """Linear combinations of the coefficients, with their errors.
@@ -166,8 +155,7 @@ class LinearResults(Report):
         TTest
         """
         R, q, words = constraints(hypothesis, self.names)
-        found = self.combination(R)
-        return TTest(tuple(words), found.estimates, found, q, self.df_resid)
+        return TTest.of(tuple(words), self.combination(R), q, self.df_resid)
 
     def f_test(self, hypothesis: Hypothesis) -> FTest:
         """A joint test of linear statements.
@@ -187,65 +175,20 @@ class LinearResults(Report):
         found = self.combination(R)
         return joint(found, self.df_resid, ", ".join(words), found.estimates - q)
 
-    def get_robustcov_results(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: a sandwich needs fourth moments x x^T e^2, which a release has only where all products are declared."""
-        raise BeyondSecondMoments(
-            "robust (sandwich, clustered) standard errors cannot be had from this fit: they need the sum of x x' e^2, "
-            "fourth moments. Where a study declares all squares and products of the columns, fit.ridge(..., penalty=0) has "
-            "errors from them. Otherwise: declare those in the next study, model the spread you suspect (a group, a "
-            "square), or state that errors are taken as homoscedastic"
-        )
+    def get_robustcov_results(self, *_: Any, **__: Any) -> Any:
+        """Refused: a sandwich needs fourth moments x x^T e^2; `ols` has it where the products are declared."""
+        raise BeyondSecondMoments(NO_SANDWICH)
 
     @property
     def tested(self) -> bool:
         """Whether t values and p-values mean anything; not for a penalised fit."""
-        return bool(self._tested())
-
-    def _tested(self) -> Sequence[pd.Series[float]]:
-        return [self.tvalues, self.pvalues]
-
-    def table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The coefficient table.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row a coefficient: coef, std err and its parts, t, P>|t| (where there are tests), and the interval.
-        """
-        interval = self.conf_int(alpha)
-        parts = [self.params, self.bse, self.bse_sampling, self.bse_privacy, *self._tested()]
-        table = {str(part.name): part for part in parts}
-        return pd.DataFrame({**table, f"[{alpha / 2:g}": interval[0], f"{1 - alpha / 2:g}]": interval[1]})
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """The coefficient table. Figures of one row share the decimals that suit its standard error."""
-        table = self.table(alpha)
-        rows = []
-        for name, (coef, error, sampling, privacy, *tests, low, high) in zip(
-            self.names, table.to_numpy(), strict=True
-        ):
-            places = places_for(error, coef)
-            shown = [f"{value:.{2 + j}f}" for j, value in enumerate(tests)]
-            fixed = figures([coef, error, sampling, privacy], places)
-            rows.append([name, *fixed, *shown, *figures([low, high], places)])
-        return [Block(["", *map(str, table.columns)], rows)]
+        return self.estimates().null is not None
 
     @property
     def facts(self) -> Facts:
         """What the table is of."""
         unit = f" ({self.unit})" if self.unit else ""
-        return [
-            ("model", self.formula),
-            ("response", self.response + unit),
-            ("data", self.label),
-            ("rows", f"{self.nobs:,}"),
-            ("noise sigma", f"{self.sigma:.4g}"),
-        ]
+        return [("model", self.formula), ("response", self.response + unit), *super().facts]
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""

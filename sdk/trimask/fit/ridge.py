@@ -26,20 +26,19 @@ Proved: the noise covariance of the score. Asymptotic: the delta method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from scipy import linalg
 
 from trimask.errors import ParameterError
+from trimask.fit.clipping import marked
 from trimask.fit.covariance import covariance_of, doubt, fourth_moments, warn_of
 from trimask.fit.design import INTERCEPT, build
+from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.noise import check_signal, gram_covariance, moments_of, outer
-from trimask.fit.report import Facts, noise_notes, of_data
 from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults
 from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -53,7 +52,7 @@ Choice = Literal["gcv", "adassp"]
 _GRID = (0.0, *np.geomspace(1e-6, 10.0, 57))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RidgeResults(LinearResults):
     """A ridge fit. Errors are about the penalised coefficients; nothing is tested.
 
@@ -65,8 +64,6 @@ class RidgeResults(LinearResults):
         How it was chosen: "", "gcv" or "adassp".
     robust : bool
         Whether the sampling part is from fourth moments.
-    doubt : str
-        Why intervals may be too short, if so.
 
     Examples
     --------
@@ -76,38 +73,13 @@ class RidgeResults(LinearResults):
     'gcv'
     """
 
+    what: str = "Ridge regression"
     penalty: float
     chosen: str = ""
     robust: bool = False
-    """Whether the sampling part is from fourth moments."""
-    doubt: str = ""
 
-    @property
-    def title(self) -> str:
-        """What was fitted."""
-        return f"Ridge regression {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        return [
-            *super().facts,
-            ("penalty", f"{self.penalty:.4g} (scaled units{self.chosen and f', by {self.chosen}'})"),
-        ]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return (
-            *noise_notes(self.sigma),
-            "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients"
-            + (", and do not count that the penalty was chosen." if self.chosen else "."),
-            ROBUST if self.robust else HOMOSCEDASTIC,
-            *([f"Caution: {self.doubt}."] if self.doubt else []),
-        )
-
-    def _tested(self) -> Sequence[pd.Series[float]]:
-        return []
+    def _table(self, **more: Any) -> EstimateTable:
+        return super()._table(null=None, **more)
 
     def f_test(self, hypothesis: Any) -> Any:
         """Refused: a penalised fit is biased, so the F test does not hold for it.
@@ -125,6 +97,7 @@ class RidgeResults(LinearResults):
         raise ParameterError("f_test", "asked of an ols fit; a ridge fit is biased on purpose", hypothesis)
 
 
+@marked
 def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResults:
     """Ridge regression, noise corrected. It answers where `ols` must refuse, if the penalty outweighs the noise.
 
@@ -136,7 +109,7 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
         "response ~ column + C(group)"; docs/researchers-reference.md has what may be written.
     penalty : float, "gcv" or "adassp"
         In scaled units: a number, the least error of prediction with the noise counted in, or just enough to outweigh
-        the noise.
+        the noise. "adassp" is for where `ols` refuses: where it answers it was nearer in three of four settings tried.
 
     Returns
     -------
@@ -159,7 +132,7 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
     elif not (np.isfinite(penalty) and penalty >= 0):
         raise ParameterError("penalty", "finite and >= 0, 'gcv' or 'adassp'", penalty)
     moments = moments_of(dataset)
-    design = build(parse(formula, moments.schema), moments.schema)
+    design = build(parse(formula, moments.schema), moments.schema, moments.gram)
     n, k = moments.rows, len(design.names)
     if n <= k:
         raise ParameterError("rows", f"more than the {k} coefficients of the model", n)
@@ -189,11 +162,11 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
         spread = fourth
     said = _doubt(moments, T, t) if penalty > 0 and fourth is None else ("", ())
     warn_of(said)
+    how = f" (scaled units{chosen and f', by {chosen}'})"
     return RidgeResults(
         formula=formula.strip(),
         response=design.response,
         unit=design.unit,
-        basis="release",
         label=moments.label,
         nobs=n,
         sigma=moments.sigma,
@@ -204,7 +177,13 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
         penalty=penalty,
         chosen=chosen,
         robust=fourth is not None,
-        doubt=said[0],
+        about=[("penalty", f"{penalty:.4g}{how}")],
+        remarks=(
+            "Pulled towards zero on purpose: errors and intervals are for the penalised coefficients"
+            + (", and do not count that the penalty was chosen." if chosen else "."),
+            HOMOSCEDASTIC if fourth is None else ROBUST,
+            *([f"Caution: {said[0]}."] if said[0] else []),
+        ),
     )
 
 

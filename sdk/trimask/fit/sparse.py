@@ -203,10 +203,12 @@ def elastic_net(
     ):
         raise ParameterError("penalty", "finite and >= 0, or 'bic'", penalty)
     moments = moments_of(dataset)
-    design = build(parse(formula, moments.schema), moments.schema)
+    design = build(parse(formula, moments.schema), moments.schema, moments.gram)
     if INTERCEPT not in design.names:
         raise FormulaError(f"{formula.strip()!r}: columns are centred here, which needs the intercept")
     columns = [name for name in design.columns if name != ONES]
+    if any("+" in name for name in columns):
+        raise FormulaError(f"{formula.strip()!r}: a selection takes levels as they are; leave merge= out")
     if not columns:
         raise FormulaError(f"{formula.strip()!r} has no column to choose")
     spread = covariance_of(moments, [*columns, design.response])

@@ -24,22 +24,23 @@ Proved: the noise covariance at given gradients. Asymptotic: the rest; coverage 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import linalg
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
+from trimask.fit.clipping import marked
 from trimask.fit.design import Design, build, find_column
+from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import Formula, parse
 from trimask.fit.hypothesis import FTest
 from trimask.fit.least_squares import Estimate, solve
-from trimask.fit.noise import check_signal, critical_value, gram_covariance, moments_of, outer
+from trimask.fit.noise import check_signal, gram_covariance, moments_of, outer
 from trimask.fit.ols_results import ols
-from trimask.fit.report import Block, Facts, Report, figures, noise_notes, of_data, places_for
 from trimask.fit.results import HOMOSCEDASTIC, LinearResults
 from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -53,7 +54,7 @@ STRONG = 10.0
 """A first-stage F below this is the usual sign of weak instruments (Staiger and Stock 1997)."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TSLSResults(LinearResults):
     """A two-stage fit: what `fit.tsls` returns.
 
@@ -72,32 +73,12 @@ class TSLSResults(LinearResults):
     ['salt']
     """
 
+    what: str = "Two-stage least squares"
     instruments: str
     first_stage: dict[str, FTest]
 
-    @property
-    def title(self) -> str:
-        """What was fitted."""
-        return f"Two-stage least squares {of_data(self.sigma)}"
 
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        strength = [f"{name} F = {test.fvalue:.3g}" for name, test in self.first_stage.items()]
-        return [*super().facts, ("instruments", self.instruments), ("first stage", ", ".join(strength))]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        notes = noise_notes(self.sigma)
-        weak = [name for name, test in self.first_stage.items() if test.fvalue < STRONG]
-        if weak:
-            notes.append(
-                f"Weak instruments for {', '.join(weak)} (first-stage F below {STRONG:g}): do not rely on intervals."
-            )
-        return (*notes, "Whether instruments are valid cannot be seen from data.", HOMOSCEDASTIC)
-
-
+@marked
 def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
     """Two-stage least squares with instruments, noise corrected.
 
@@ -121,25 +102,35 @@ def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
     >>> data = trimask.example()
     >>> fit = trimask.fit.tsls(data, "systolic ~ salt", instruments="leaflet")  # leaflets were drawn by lot
     >>> fit.params["salt"].round(1), fit.first_stage["salt"].fvalue > 10
-    (np.float64(1.3), True)
+    (np.float64(1.5), True)
     """
     moments = moments_of(dataset)
     asked = parse(formula, moments.schema)
-    design = build(asked, moments.schema)
+    design = build(asked, moments.schema, moments.gram)
     given = parse(f"{asked.response} ~ {instruments}", moments.schema)
-    outside = build(given, moments.schema)
+    outside = build(given, moments.schema, moments.gram)
     endogenous, excluded = _roles(asked, given, design, outside)
     first = {name: ols(moments, f"{name} ~ {instruments}").f_test(excluded) for name in endogenous}
     beta, sampling, privacy = _solve(moments, design, outside)
     change = design.to_original
+    strength = [f"{name} F = {test.fvalue:.3g}" for name, test in first.items()]
+    weak = [name for name, test in first.items() if test.fvalue < STRONG]
+    said = (
+        f"Weak instruments for {', '.join(weak)} (first-stage F below {STRONG:g}): do not rely on intervals."
+    )
     return TSLSResults(
         formula=formula.strip(),
         response=design.response,
         unit=design.unit,
-        basis="release",
         label=moments.label,
         nobs=moments.rows,
         sigma=moments.sigma,
+        about=[("instruments", instruments.strip()), ("first stage", ", ".join(strength))],
+        remarks=(
+            *([said] if weak else []),
+            "Whether instruments are valid cannot be seen from data.",
+            HOMOSCEDASTIC,
+        ),
         names=design.names,
         coefficients=design.offset + change @ beta,
         cov_sampling=change @ sampling @ change.T,
@@ -196,9 +187,9 @@ def _solve(moments: Moments, design: Design, outside: Design) -> tuple[Matrix, M
     return beta, residual * K, gram_covariance(moments, gradients)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class MediationResults(Report):
-    """What `fit.mediation` found.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MediationResults(Estimates):
+    """What `fit.mediation` found: the tables "sobel", which is normal, and "bootstrap".
 
     Attributes
     ----------
@@ -216,31 +207,8 @@ class MediationResults(Report):
     True
     """
 
-    label: str
-    nobs: int
-    sigma: float
-    path: str
     effects: pd.DataFrame
     simulated: BootstrapResults | None
-
-    @property
-    def title(self) -> str:
-        """What this is."""
-        return f"Mediation, {of_data(self.sigma)}"
-
-    @property
-    def facts(self) -> Facts:
-        """What the table is of."""
-        share = f"{self.proportion:.1%}" if np.isfinite(self.proportion) else "not known"
-        return [("path", self.path), ("data", self.label), ("rows", f"{self.nobs:,}"), ("mediated", share)]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How to read it."""
-        return (
-            *noise_notes(self.sigma),
-            "An effect only if x, m and y share no cause that is not in the model; errors are taken as homoscedastic.",
-        )
 
     @property
     def proportion(self) -> float:
@@ -251,51 +219,11 @@ class MediationResults(Report):
     @property
     def sobel(self) -> tuple[float, float]:
         """Sobel's z of the indirect effect, and its p-value."""
-        z = float(self.effects["estimate"].iloc[0]) / float(self.effects["std err"].iloc[0])
-        return z, float(2 * stats.norm.sf(abs(z)))
-
-    def conf_int(self, alpha: float = 0.05, method: str = "bootstrap") -> pd.DataFrame:
-        """Intervals of the effects.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-        method : "bootstrap" or "sobel"
-            The second is the normal one.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
-        if method not in ("bootstrap", "sobel"):
-            raise ParameterError("method", "'bootstrap' or 'sobel'", method)
-        if method == "bootstrap":
-            if self.simulated is None:
-                raise ParameterError("method", "'sobel': this was asked for with draws=0", method)
-            return self.simulated.conf_int(alpha)
-        reach = critical_value(alpha) * self.effects["std err"]
-        return pd.DataFrame({0: self.effects["estimate"] - reach, 1: self.effects["estimate"] + reach})
-
-    def blocks(self, alpha: float) -> list[Block]:
-        """A row an effect, intervals both ways."""
-        methods = ["sobel", *(["bootstrap"] if self.simulated is not None else [])]
-        ends = [self.conf_int(alpha, method).to_numpy() for method in methods]
-        rows = []
-        for at, (name, values) in enumerate(zip(self.effects.index, self.effects.to_numpy(), strict=True)):
-            places = places_for(values[1], values[0])
-            limits = [f"[{', '.join(figures(list(end[at]), places))}]" for end in ends]
-            rows.append([str(name), *figures(list(values), places), *limits])
-        level = f"{1 - alpha:.0%}"
-        return [
-            Block(["", *map(str, self.effects.columns), *(f"{level} {method}" for method in methods)], rows)
-        ]
-
-    def __repr__(self) -> str:
-        return f"<MediationResults {self.path} in {self.label}>"
+        table = self.estimates("sobel")
+        return float(table.statistics[0]), float(table.pvalues[0])
 
 
+@marked
 def mediation(
     dataset: Source, y: str, x: str, m: str, *, given: str = "", draws: int = 400, seed: int | None = None
 ) -> MediationResults:
@@ -321,7 +249,7 @@ def mediation(
     Returns
     -------
     MediationResults
-        `effects`, `sobel`, `proportion`, `conf_int(method=...)`.
+        `effects`, `sobel`, `proportion`, `conf_int(of="sobel")` or "bootstrap".
 
     Examples
     --------
@@ -329,7 +257,7 @@ def mediation(
     >>> data = trimask.example()
     >>> found = trimask.fit.mediation(data, "systolic", "leaflet", "salt", draws=20, seed=1)
     >>> found.effects["estimate"].round().to_dict()
-    {'indirect': -5.0, 'direct': 1.0, 'total': -4.0, 'leaflet to salt': -3.0, 'salt to systolic': 2.0}
+    {'indirect': -5.0, 'direct': 0.0, 'total': -5.0, 'leaflet to salt': -3.0, 'salt to systolic': 1.0}
     """
     moments = moments_of(dataset)
     for name in (y, x, m):
@@ -337,8 +265,8 @@ def mediation(
     if len({x, y, m}) < 3:
         raise FormulaError("mediation takes three different columns: y, x and m")
     rest = f" + {given}" if given.strip() else ""
-    first = build(parse(f"{m} ~ {x}{rest}", moments.schema), moments.schema)
-    second = build(parse(f"{y} ~ {x} + {m}{rest}", moments.schema), moments.schema)
+    first = build(parse(f"{m} ~ {x}{rest}", moments.schema), moments.schema, moments.gram)
+    second = build(parse(f"{y} ~ {x} + {m}{rest}", moments.schema), moments.schema, moments.gram)
     fits = solve(moments, first), solve(moments, second)
     at = (first.names.index(x), second.names.index(m), second.names.index(x))
     a, b, c = (float(one.params[j]) for one, j in zip((fits[0], fits[1], fits[1]), at, strict=True))
@@ -347,18 +275,25 @@ def mediation(
     sampling[1:, 1:] = fits[1].cov_sampling[np.ix_(at[1:], at[1:])]
     privacy = np.zeros((3, 3)) if moments.exact else _noise(moments, fits, at)
     change = np.array([[b, a, 0], [0, 0, 1], [b, a, 1], [1, 0, 0], [0, 1, 0]], dtype=float)
-    parts = [np.sqrt(np.diag(change @ part @ change.T)) for part in (sampling + privacy, sampling, privacy)]
+    parts = [np.sqrt(np.diag(change @ part @ change.T)) for part in (sampling, privacy)]
     names = ["indirect", "direct", "total", f"{x} to {m}", f"{m} to {y}"]
-    columns = pd.Index(["estimate", "std err", "sampling", "privacy"])
-    effects = pd.DataFrame(
-        np.column_stack([[a * b, c, a * b + c, a, b], *parts]), index=pd.Index(names), columns=columns
+    table = EstimateTable(
+        pd.Index(names), np.array([a * b, c, a * b + c, a, b]), *parts, null=0.0, caption="by Sobel"
     )
-    simulated = None
+    tables, simulated = {"sobel": table}, None
     if draws:
         found = _Effects(first, second, at, tuple(names))
         simulated = bootstrap(moments, found, draws=draws, seed=seed)
+        tables = {"bootstrap": replace(simulated.estimates(), caption="by bootstrap"), **tables}
     path = f"{x} -> {m} -> {y}" + (f" given {given.strip()}" if rest else "")
-    return MediationResults(moments.label, moments.rows, moments.sigma, path, effects, simulated)
+    share = f"{a * b / (a * b + c):.1%}" if a * b + c else "not known"
+    return MediationResults(
+        what="Mediation,", label=moments.label, nobs=moments.rows, sigma=moments.sigma, tables=tables,
+        about=[("path", path), ("mediated", share)], effects=table.frame, simulated=simulated,
+        remarks=(
+            "An effect only if x, m and y share no cause that is not in the model; errors are taken as homoscedastic.",
+        ),
+    )  # fmt: skip
 
 
 def _noise(moments: Moments, fits: tuple[Estimate, Estimate], at: tuple[int, int, int]) -> Matrix:

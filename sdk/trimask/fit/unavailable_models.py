@@ -14,9 +14,11 @@ _RECORDS = "by another program of trimask.synthesize(dataset).frame, whose error
 _WHY = {
     "logit": (
         "a logistic regression",
-        "its likelihood has log(1 + exp(x'b)) of every row, which no second moment determines",
+        "but for groups its likelihood has log(1 + exp(x'b)) of every row, which no second moment determines",
         (
-            f"{_YES_OR_NO}; or fit.logit(trimask.synthesize(dataset), formula), which fits synthetic records and says what "
+            "fit.logit(dataset, 'y ~ C(g) + C(h)') of groups, yes-or-no answers and bins that the study declares; "
+            f"{_YES_OR_NO}; or "
+            "fit.logit(trimask.synthesize(dataset), formula), which fits synthetic records and says what "
             "its errors leave out"
         ),
     ),
@@ -96,6 +98,20 @@ ALIASES = {
     "negative_binomial": "negative_binomial", "quantreg": "quantile", "median": "median", "coxph": "cox",
     "phreg": "cox", "kaplan_meier": "kaplan_meier",
 }  # fmt: skip
+INSTEAD = {
+    "ttest": "fit.means(dataset, y, by=group) has the differences with their t tests, by Welch where products are declared",
+    "anova": "fit.means(dataset, y, by=group).equal is the F test of equal means; fit.ols(...).f_test('C(g)') of a model",
+    "mixedlm": "which rows belong together is in no release; a group of few levels can be a regressor, C(group)",
+    "corr": "fit.correlations(dataset, columns) has them with intervals, and matrix()",
+    "wls": "fit.weighted(dataset, by, {level: weight}) makes a source for every fit",
+    "chisquare": "fit.crosstab(dataset, rows, columns).chi2 is the test of independence",
+}
+INSTEAD |= {
+    "ttest_ind": INSTEAD["ttest"],
+    "t_test": INSTEAD["ttest"],
+    "anova_lm": INSTEAD["anova"],
+    "lmer": INSTEAD["mixedlm"],
+}
 _FAMILIES = {
     "gaussian": "gaussian", "normal": "gaussian", "binomial": "binomial", "quasibinomial": "binomial",
     "bernoulli": "binomial", "poisson": "poisson", "quasipoisson": "poisson", "negativebinomial": "negative_binomial",

@@ -378,6 +378,27 @@ class ConstrainedLaw(NoiseLaw):
         """As `covariance`."""
         return self.base.variance(self.reduced(gradients))
 
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """The base's, less what the equations say: of Cov[u^T D f, K D] (K S K^T)^+ Cov[K D, v^T D f]."""
+        found = self.base.spread(sides, moved)
+        if not len(self.identities):
+            return found
+        scale, vectors, weights = self._inverse
+        root = (scale[:, None] * vectors * np.sqrt(weights)).T
+        for start in range(0, len(root), _BATCH):
+            left = sides @ self.base.image(self.identities.combine(root[start : start + _BATCH]))
+            right = left @ (moved.T @ moved)
+            found = found - np.einsum("eap,ebp->ab", left, right, optimize=True)
+        return found
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """As `covariance`."""
+        return self.base.correction(self.reduced(gradients))
+
+    def uncorrected(self) -> NoiseLaw:
+        """The base's, of the same combination of entries."""
+        return _Reweighted(self.base.uncorrected(), self)
+
     def draw(self, rng: np.random.Generator) -> Matrix:
         """What the projection leaves of the base's noise."""
         return self.project(self.base.draw(rng), 0)

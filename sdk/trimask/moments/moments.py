@@ -69,6 +69,8 @@ def weighted_label(label: str, weight: Weight, rows: int, people: int) -> str:
     return f"{label}, weighted by {weight.attribute} ({worth})".lstrip(", ")
 
 
+SHRUNK = "rows shrunk to norm "
+"""Stands in the label of every result of a clipped release: reports and plots look for it."""
 Units = Literal["original", "scaled"]
 _BATCH = 4096
 

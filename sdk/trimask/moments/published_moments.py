@@ -12,10 +12,19 @@ import numpy as np
 
 from trimask.data.catalogue import Shown
 from trimask.moments.identities import ConstrainedLaw, layout_identities, schema_identities
-from trimask.moments.moments import Moments, effective, weighted_label
+from trimask.moments.moments import SHRUNK, Moments, effective, weighted_label
 from trimask_core.moments.columns import CLIPPED
 from trimask_core.moments.totals import entry_noise
-from trimask_theory.moments.noise_law import EntriesLaw, MappedLaw, Matrix, NoiseLaw, RowsLaw, positive_part
+from trimask_theory.moments.noise_law import (
+    CorrectedLaw,
+    EntriesLaw,
+    MappedLaw,
+    Matrix,
+    NoiseLaw,
+    RowsLaw,
+    positive_part,
+)
+from trimask_theory.planning.pilot import schema_map
 
 if TYPE_CHECKING:
     from trimask_core.study.definition import Study
@@ -47,16 +56,20 @@ class ObservedRows:
         """The noise's mean taken off, then moved onto what the schema knows."""
         # With the little that nodes add: at the coarsest grid a thousandth of the noise, mostly nothing.
         study, sigma, n = self.study, self.study.rows.published_sigma, self.rows
-        gram = self.products - n * sigma**2 * np.eye(len(self.products))
-        law: NoiseLaw = RowsLaw(gram, n, sigma)
+        raw = self.products - n * sigma**2 * np.eye(len(self.products))
+        added = _Added.of(study, n)
+        gram, law = raw + added.gram, added.law(RowsLaw(raw, n, sigma))
         if sigma:
-            shortened = study.protection.row_norm < study.schema.row_norm
+            # With the pilot's correction the sum of ones is N again, but for the correction's error.
+            shortened = study.clips and study.pilot is None
             identities = schema_identities(study.schema, shortened, weight=study.weight)
-            raw = gram
+            corrected = gram
             # The law depends on the moments: those of a first round are better ones to take it at.
             for _ in range(2):
-                law = ConstrainedLaw(RowsLaw(positive_part(gram), n, sigma), identities)
-                gram = law.project(raw, n)
+                law = ConstrainedLaw(
+                    added.law(RowsLaw(positive_part(gram - added.gram), n, sigma)), identities
+                )
+                gram = law.project(corrected, n)
         return gram, law
 
     def moments(self, label: str) -> Moments:
@@ -139,16 +152,7 @@ class ObservedMoments:
 
     @cached_property
     def _natural(self) -> Matrix:
-        """L: the schema's scaled columns as combinations of (1, x)."""
-        layout = self.study.moments.layout
-        places = {column.name: column for column in layout.natural}
-        L = np.zeros((len(self.study.schema.columns), layout.q + 1))
-        for row, column in zip(L, self.study.schema.columns, strict=True):
-            natural = places[column.name]
-            row[0] = (natural.constant - column.center) / column.half_range
-            for j, coefficient in natural.terms:
-                row[j + 1] = coefficient * layout.columns[j].width / column.half_range
-        return L
+        return schema_map(self.study.moments.layout)
 
     @cached_property
     def _projected(self) -> tuple[Matrix, NoiseLaw]:
@@ -163,7 +167,9 @@ class ObservedMoments:
         gram, law = self._projected
         L = self._natural
         natural: Matrix = L @ gram @ L.T
-        return _moments_of(self, (natural + natural.T) / 2, MappedLaw(law, L), label, "moments")
+        added = _Added.of(self.study, self.rows)
+        corrected = (natural + natural.T) / 2 + added.gram
+        return _moments_of(self, corrected, added.law(MappedLaw(law, L)), label, "moments")
 
     @property
     def clipped(self) -> ClippedShare | None:
@@ -178,6 +184,48 @@ class ObservedMoments:
         gradient[0, 0, j + 1] = gradient[0, j + 1, 0] = columns[j].width / (2 * gram[0, 0])
         share = float(np.sum(gradient[0] * gram))
         return ClippedShare(share, math.sqrt(float(law.variance(gradient)[0])))
+
+
+COUNTED = 2.0
+"""The covariance of the pilot's mean counts once as itself and once as the bias that it may leave
+(`trimask_theory.planning.pilot`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Added:
+    """What a study's pilot adds to the moments of its people, and to the law of their noise; nothing without one."""
+
+    gram: Matrix
+    factors: Matrix
+    rest: float
+
+    @classmethod
+    def of(cls, study: Study, people: int) -> _Added:
+        p, pilot = study.attributes, study.pilot
+        if pilot is None:
+            return cls(np.zeros((p, p)), np.zeros((0, p, p)), 0.0)
+        upper = np.triu_indices(p)
+        found = np.zeros((1 + len(pilot.factors), p, p))
+        found[:, upper[0], upper[1]] = [pilot.mean, *pilot.factors]
+        found[:, upper[1], upper[0]] = found[:, upper[0], upper[1]]
+        return cls(
+            people * found[0], math.sqrt(COUNTED) * people * found[1:], COUNTED * people**2 * pilot.rest
+        )
+
+    def law(self, base: NoiseLaw) -> NoiseLaw:
+        """With the correction's own error."""
+        return CorrectedLaw(base, self.factors, self.rest) if len(self.factors) or self.rest else base
+
+
+def clipped_label(label: str, study: Study, *, corrected: bool) -> str:
+    """What results of a clipped release say they are of: every summary, table and plot has it."""
+    if not study.clips:
+        return label
+    norm = study.moments.ball_norm if study.suite.name == "moments" else study.protection.row_norm
+    how = "not corrected: intervals leave that bias out"
+    if corrected and study.pilot is not None:
+        how = f"corrected by a pilot of {study.pilot.people:,} people"
+    return f"{label}, {SHRUNK}{norm:.3g} ({how})".lstrip(", ")
 
 
 def entry_variances(study: Study) -> Matrix:
@@ -211,6 +259,7 @@ def _moments_of(
         rows, factor = effective(study.weight, study.schema, gram, observed.rows)
         gram, law = factor * gram, MappedLaw(law, math.sqrt(factor) * np.eye(len(gram)))
         label = weighted_label(label, study.weight, rows, observed.rows)
+    label = clipped_label(label, study, corrected=True)
     gram.flags.writeable = False
     protection = study.protection
     return Moments(

@@ -12,14 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pandas as pd
 
 from trimask.errors import ParameterError
 from trimask.fit.components import PCAResults
 from trimask.fit.design import INTERCEPT
+from trimask.fit.estimates import NOT_DETERMINED, Estimates, EstimateTable
 from trimask.fit.histograms import HistogramResults
 from trimask.fit.noise import critical_value
 from trimask.fit.rates import SurvivalResults
-from trimask.fit.report import figures, places_for
+from trimask.fit.report import Report, figures, places_for
 from trimask.fit.results import Basis, LinearResults
 from trimask.fit.ridge import RidgeResults
 from trimask.fit.two_stage import TSLSResults
@@ -48,6 +50,14 @@ def quiet(
     ax.tick_params(labelsize=8.5, colors=GREY)
 
 
+def _cautioned(ax: Axes, *results: Report) -> Axes:
+    """What must be said of clipped releases, under the axis."""
+    said = dict.fromkeys(result.caution for result in results if result.caution)
+    if said:
+        ax.set_xlabel("\n".join([ax.get_xlabel(), *said]), fontsize=8)
+    return ax
+
+
 _LOOK: dict[Basis, tuple[str, str, str]] = {  # colour, marker, name
     "rows": (INK, "D", "raw rows (truth)"),
     "release": (BLUE, "o", "release"),
@@ -58,17 +68,19 @@ _SPREAD = 0.25
 
 
 def coefficients(
-    *results: LinearResults,
+    *results: Estimates,
     ax: Axes | None = None,
     alpha: float = 0.05,
     intercept: bool = False,
     title: str | None = None,
     labels: Mapping[str, str] | None = None,
     units: Literal["reach", "original"] = "reach",
+    of: str | None = None,
 ) -> Axes:
-    """A forest plot: one line for each coefficient, one mark for each fit.
+    """A forest plot: one line for each coefficient, one mark for each fit; of every result that has estimates.
 
-    `results` are fits of `fit.ols`, `naive_ols`, `ridge`, `tsls` and so on. The thin line is the whole interval and
+    `results` are fits of `fit.ols`, `naive_ols`, `ridge`, `tsls` and so on, or what `fit.means`, `crosstab`, `rates` and the
+    others return, with `of` the name of one of their tables. The thin line is the whole interval and
     the thick line its sampling part; the difference is the cost of privacy. With
     `units` "reach" each coefficient is divided by the interval reach of the first release (or first) fit, so that all share
     one axis; with "original" the axis has the coefficients' own units. The numbers on the right are in original units.
@@ -88,58 +100,85 @@ def coefficients(
         raise ParameterError("results", "at least one fit")
     if not 0 < alpha < 1:
         raise ParameterError("alpha", "in (0, 1)", alpha)
-    names = [name for name in results[0].names if intercept or name != INTERCEPT] or list(results[0].names)
-    for result in results[1:]:
-        if result.names != results[0].names:
-            raise ParameterError("results", "fits of the same formula", result.formula)
-    shown = next((result for result in results if result.basis == "release"), results[0])
+    if units not in ("reach", "original"):
+        raise ParameterError("units", "'reach' or 'original'", units)
+    every = [_rows(result.estimates(of), alpha) for result in results]
+    names = [name for name in every[0].index if intercept or name != INTERCEPT] or list(every[0].index)
+    for result, rows in zip(results[1:], every[1:], strict=True):
+        if list(rows.index) != list(every[0].index):
+            raise ParameterError(
+                "results", "fits of the same formula", getattr(result, "formula", result.title)
+            )
+    at_release = [_basis(result) == "release" for result in results]
+    main = at_release.index(True) if any(at_release) else 0
+    shown, numbers = results[main], every[main].loc[names]
     if ax is None:
         _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.72 * len(names)), layout="constrained")
 
-    if units not in ("reach", "original"):
-        raise ParameterError("units", "'reach' or 'original'", units)
-    unit = _unit(shown, names, alpha) if units == "reach" else np.ones(len(names))
+    unit = _unit(numbers) if units == "reach" else np.ones(len(names))
     places = np.arange(len(names), dtype=float)
     offsets = np.linspace(-_SPREAD, _SPREAD, len(results)) if len(results) > 1 else np.zeros(1)
     ax.axvline(0.0, color="#999999", linewidth=1.0, zorder=1)
     for place in places[1::2]:
         ax.axhspan(place - 0.5, place + 0.5, color="#f4f6f8", zorder=0, linewidth=0)
-    for (result, offset), (colour, marker, label) in zip(
-        zip(results, offsets, strict=True), _looks(results), strict=True
-    ):
-        at = result.params[names].to_numpy() / unit
-        reach = critical_value(alpha, result.df_resid)
-        low, high = result.conf_int(alpha).loc[names].to_numpy().T / unit
+    reach = critical_value(alpha)
+    for rows, offset, (colour, marker, label) in zip(every, offsets, _looks(results), strict=True):
+        at, low, high, part = (
+            rows.loc[names, key].to_numpy() / unit for key in ("estimate", "low", "high", "sampling")
+        )
         bounded = np.isfinite(low) & np.isfinite(high)
-        part = reach * result.bse_sampling[names].to_numpy() / unit
         ax.hlines(
             (places + offset)[bounded],
             low[bounded],
             high[bounded],
-            color=colour,
             linewidth=1.4,
             alpha=0.8,
+            color=colour,
             zorder=2,
         )
-        ax.hlines(places + offset, at - part, at + part, color=colour, linewidth=4.5, alpha=0.5, zorder=2)
+        ax.hlines(
+            places + offset,
+            at - reach * part,
+            at + reach * part,
+            linewidth=4.5,
+            alpha=0.5,
+            color=colour,
+            zorder=2,
+        )
         ax.plot(at, places + offset, marker, color=colour, ms=5, mec="white", mew=0.7, label=label, zorder=3)
-    _dress(ax, shown, names, places, alpha, title)
-    ax.set_yticks(places, [(labels or {}).get(name, name) for name in names], fontsize=9.5)
-    if units == "original":
-        measured = f" ({shown.unit} per unit of the column)" if shown.unit else ""
-        ax.set_xlabel(ax.get_xlabel().replace(_axis_words(shown, alpha), f"coefficient{measured}"))
-    return ax
+    called = [(labels or {}).get(name, name) for name in names]
+    words = shown.estimates(of).head
+    if units == "reach":
+        of_release = " of the release" if at_release[main] else ""
+        words = f"coefficient, in units of the {100 * (1 - alpha):g}% interval reach{of_release}"
+    elif isinstance(shown, LinearResults):
+        words = "coefficient" + (f" ({shown.unit} per unit of the column)" if shown.unit else "")
+    _dress(ax, shown, called, places, words, title)
+    _values(ax, shown, numbers, places, alpha)
+    return _cautioned(ax, *results)
 
 
-def _look(result: LinearResults) -> tuple[str, str, str]:
+def _rows(table: EstimateTable, alpha: float) -> pd.DataFrame:
+    """What a forest plot shows of a table, by names in words."""
+    low, high = table.interval(alpha).T
+    found = table.frame[["estimate", "std err", "sampling"]].assign(low=low, high=high)
+    names = [" ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in table.index]
+    return found.set_axis(names, axis=0)
+
+
+def _basis(result: Estimates) -> Basis:
+    return result.basis if isinstance(result, LinearResults) else "release"
+
+
+def _look(result: Estimates) -> tuple[str, str, str]:
     if isinstance(result, RidgeResults):
         return GREEN, "^", f"ridge, penalty {result.penalty:g}"
     if isinstance(result, TSLSResults):
         return PURPLE, "v", "two-stage least squares"
-    return _LOOK[result.basis]
+    return _LOOK[_basis(result)]
 
 
-def _looks(results: Sequence[LinearResults]) -> list[tuple[str, str, str]]:
+def _looks(results: Sequence[Estimates]) -> list[tuple[str, str, str]]:
     """A look a fit: fits of one kind are told apart by what they are of, and by colour."""
     looks = [_look(result) for result in results]
     labels = [label for _, _, label in looks]
@@ -152,65 +191,43 @@ def _looks(results: Sequence[LinearResults]) -> list[tuple[str, str, str]]:
     return looks
 
 
-def _unit(shown: LinearResults, names: list[str], alpha: float) -> Matrix:
-    low, high = shown.conf_int(alpha).loc[names].to_numpy().T
-    reach = (high - low) / 2
+def _unit(numbers: pd.DataFrame) -> Matrix:
+    reach = ((numbers["high"] - numbers["low"]) / 2).to_numpy()
     # A coefficient that the release does not bound has no reach to measure by.
-    return np.where(
-        (reach > 0) & np.isfinite(reach), reach, np.maximum(np.abs(shown.params[names].to_numpy()), 1e-300)
-    )
+    size = np.maximum(np.abs(numbers["estimate"].to_numpy()), 1e-300)
+    return np.where((reach > 0) & np.isfinite(reach), reach, size)
 
 
-def _values(ax: Axes, shown: LinearResults, names: list[str], at: Matrix, alpha: float) -> None:
+def _values(ax: Axes, shown: Estimates, numbers: pd.DataFrame, at: Matrix, alpha: float) -> None:
     """The numbers in original units, in a column right of the picture."""
     colour, _, label = _look(shown)
     beside = ax.get_yaxis_transform()
     head = f"{label}, {100 * (1 - alpha):g}%"
     ax.text(1.02, -0.62, head, transform=beside, fontsize=8.5, va="center", color=colour)
-    for name, place, (low, high) in zip(names, at, shown.conf_int(alpha).loc[names].to_numpy(), strict=True):
-        places = places_for(float(shown.bse[name]), float(shown.params[name]))
-        best, low_shown, high_shown = figures([float(shown.params[name]), low, high], places)
-        words = f"{best}  [{low_shown}, {high_shown}]"
+    for place, (value, error, _, low, high) in zip(at, numbers.to_numpy(), strict=True):
+        best, low_shown, high_shown = figures([value, low, high], places_for(error, value))
+        words = f"{best}  [{low_shown}, {high_shown}]" if np.isfinite([low, high]).all() else NOT_DETERMINED
         ax.text(1.02, place, words, transform=beside, fontsize=9, va="center", color=colour)
 
 
 def _dress(
-    ax: Axes, shown: LinearResults, names: list[str], places: Matrix, alpha: float, title: str | None
+    ax: Axes, shown: Estimates, names: Sequence[str], places: Matrix, words: str, title: str | None
 ) -> None:
-    ax.set_yticks(places, names, fontsize=9.5)
-    _values(ax, shown, names, places, alpha)
+    ax.set_yticks(places, list(names), fontsize=9.5)
     ax.set_ylim(len(names) - 0.5, -0.5)
     quiet(ax, hide=("top", "right", "left"), grid="x")
     ax.tick_params(axis="y", length=0, labelsize=9.5, labelcolor="black")
-    ax.set_xlabel(
-        f"{_axis_words(shown, alpha)}\n"
-        f"thick: sampling error alone, thin: with the privacy noise; {shown.label}",
-        fontsize=8.5,
-        color=GREY,
-    )
-    unit = f" ({shown.unit})" if shown.unit else ""
-    ax.set_title(
-        title or f"Coefficients for {shown.response}{unit}",
-        loc="left",
-        fontsize=12,
-        fontweight="bold",
-        pad=26,
-    )
+    cautions = [note for note in shown.notes if note.startswith("Caution")]
+    under = [words, f"thick: sampling error alone, thin: with the privacy noise; {shown.label}", *cautions]
+    ax.set_xlabel("\n".join(under), fontsize=8.5, color=GREY)
+    named = shown.title
+    if isinstance(shown, LinearResults):
+        named = f"Coefficients for {shown.response}" + (f" ({shown.unit})" if shown.unit else "")
+    ax.set_title(title or named, loc="left", fontsize=12, fontweight="bold", pad=26)
     ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        ncols=3,
-        frameon=False,
-        fontsize=8.5,
-        handletextpad=0.3,
-        columnspacing=1.4,
-        borderaxespad=0.2,
-    )
-
-
-def _axis_words(shown: LinearResults, alpha: float) -> str:
-    word = "interval reach of the release" if shown.basis == "release" else "interval reach"
-    return f"coefficient, in units of the {100 * (1 - alpha):g}% {word}"
+        loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, frameon=False, fontsize=8.5, handletextpad=0.3,
+        columnspacing=1.4, borderaxespad=0.2,
+    )  # fmt: skip
 
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, INK)
@@ -247,7 +264,7 @@ def histogram(
     unit = f" ({result.unit})" if result.unit else ""
     ax.set(xlabel=f"{result.of}{unit}", ylabel="share of people per unit", title=title or result.title)
     quiet(ax)
-    return ax
+    return _cautioned(ax, result)
 
 
 def survival(
@@ -269,10 +286,10 @@ def survival(
         _, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
     ends = result.conf_int(alpha)
     if result.by is None:
-        levels, split = [""], [(result.table, ends)]
+        levels, split = [""], [(result.survival, ends)]
     else:
-        levels = list(dict.fromkeys(result.table.index.get_level_values(result.by)))
-        split = [(result.table.loc[[level]], ends.loc[[level]]) for level in levels]
+        levels = list(dict.fromkeys(result.survival.index.get_level_values(result.by)))
+        split = [(result.survival.loc[[level]], ends.loc[[level]]) for level in levels]
     for at, (level, (table, limits)) in enumerate(zip(levels, split, strict=True)):
         colour = _COLOURS[at % len(_COLOURS)]
         curve = np.concatenate([[1.0], table["survival"].to_numpy()])
@@ -285,7 +302,7 @@ def survival(
     if result.by is not None:
         ax.legend(title=result.by, frameon=False, fontsize=8.5)
     quiet(ax, grid="both")
-    return ax
+    return _cautioned(ax, result)
 
 
 def scree(
@@ -313,7 +330,8 @@ def scree(
     if ax is None:
         _, ax = plt.subplots(figsize=(max(5.6, 1.6 + 0.55 * len(values)), 3.8), layout="constrained")
     at = np.arange(1, len(values) + 1)
-    whole, part = (reach * result.eigenvalues[name].to_numpy() for name in ("std err", "sampling"))
+    part = reach * result.eigenvalues["sampling"].to_numpy()
+    whole = np.abs(result.conf_int(alpha).to_numpy().T - values)
     ax.errorbar(at, values, whole, fmt="none", ecolor=BLUE, elinewidth=1.4, capsize=7, capthick=1.2, zorder=2)
     ax.vlines(at, values - part, values + part, color=BLUE, linewidth=5.0, alpha=0.45, zorder=2)
     ax.plot(at, values, "-", color=BLUE, linewidth=1.0, alpha=0.6, zorder=2)
@@ -349,7 +367,7 @@ def scree(
         color=GREY,
     )
     quiet(ax)
-    return ax
+    return _cautioned(ax, result)
 
 
 def _floor_words(low: float, high: float) -> str:

@@ -7,20 +7,30 @@
         gram = release.gram(collector, study_id, epsilon=0.5, delta=1e-7)
     print(trimask.fit.ols(gram, "sbp ~ age").summary())  # and every other model, at no further cost
 
-`gram`, `ols`, `pca` and `sum` ask the collector of a study with a budget, whose right providers add the noise. Each answer
-is signed, carries its guarantee, and is paid for once however often it is asked. `release.local` has these and the papers'
-mechanisms (M_LS, M_ALS, projections, exponential mechanisms) for whoever lawfully holds an array or DataFrame of rows,
-`release.estimators` in the manner of scikit-learn.
+`table`, `histogram` and `group_means` count people, each with the noise of what one person can move of it; `gram`, `ols`,
+`pca` and `sum` are of columns. They ask the collector of a study with a budget, whose right providers add the noise. Each
+answer is signed, carries its guarantee, and is paid for once however often it is asked. `release.local` has these and the
+papers' mechanisms (M_LS, M_ALS, projections, exponential mechanisms) for whoever lawfully holds an array or DataFrame of
+rows, `release.estimators` in the manner of scikit-learn.
 """
 
 from __future__ import annotations
 
 from trimask.release import estimators, local
 from trimask.release.answer import Answer
-from trimask.release.asking import gram, ols, pca, sum  # noqa: A004 - release.sum is what it is
+from trimask.release.asking import (  # release.sum is what it is
+    gram,
+    group_means,
+    histogram,
+    ols,
+    pca,
+    sum,  # noqa: A004
+    table,
+)
 from trimask.release.budget import BudgetEntry, BudgetStatus, budget
 from trimask.release.fits import PrivateComponents, PrivateFit
 from trimask.release.results import PaperMechanism, PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.tables import PrivateMeans, PrivateTable
 
 __all__ = [
     "Answer",
@@ -30,13 +40,18 @@ __all__ = [
     "PrivateComponents",
     "PrivateFit",
     "PrivateGram",
+    "PrivateMeans",
     "PrivateProjection",
     "PrivateSum",
+    "PrivateTable",
     "budget",
     "estimators",
     "gram",
+    "group_means",
+    "histogram",
     "local",
     "ols",
     "pca",
     "sum",
+    "table",
 ]

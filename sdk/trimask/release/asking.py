@@ -26,6 +26,7 @@ from trimask_proto.v1.release_pb2_grpc import ReleaseServiceStub
 if TYPE_CHECKING:
     from trimask.data.connection import Connection
     from trimask.release.gathered import Gathered
+    from trimask.release.tables import PrivateMeans, PrivateTable
     from trimask_theory.moments.moments_question import QuestionKind
 
 
@@ -192,6 +193,104 @@ def pca(
     return centred_components(found, components, [name for name in wanted.names if name != ONES])
 
 
+def table(
+    connection: Connection,
+    study_id: str | bytes,
+    questions: Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    request_id: bytes | str | None = None,
+) -> PrivateTable:
+    """How many people gave each combination of answers, every level of every question.
+
+    `questions` are choices, yes-or-no attributes, bins or thresholds. A table of two is in what every study collects; of
+    more where the study declares products of them. A person is in one cell, so the noise is that of a sensitivity of
+    sqrt 2 however many cells there are: less than a third of a Gram matrix's. Sums of cells add their noise up; ask for a
+    margin by `histogram`.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
+
+    >>> found = release.table(collector, study_id, ["health", "plan"], epsilon=0.5, delta=1e-7)  # doctest: +SKIP
+    >>> found.counts, found.effects()["odds ratio"].table()                                  # doctest: +SKIP
+    """
+    asked = release_pb2.TableQuestion(questions=_named("questions", questions))
+    return _ask_table(connection, study_id, "table", questions, (epsilon, delta, mu), request_id, table=asked)
+
+
+def histogram(
+    connection: Connection,
+    study_id: str | bytes,
+    questions: Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    request_id: bytes | str | None = None,
+) -> PrivateTable:
+    """How many people gave each answer, question by question: a sensitivity of sqrt 2 for one, sqrt(2 G) for G.
+
+    `questions` are choices, yes-or-no attributes, bins or thresholds.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
+
+    >>> release.histogram(collector, study_id, ["health"], mu=0.2).estimates.table()  # doctest: +SKIP
+    """
+    asked = release_pb2.HistogramQuestion(questions=_named("questions", questions))
+    price = (epsilon, delta, mu)
+    return _ask_table(connection, study_id, "histogram", questions, price, request_id, histogram=asked)
+
+
+def group_means(
+    connection: Connection,
+    study_id: str | bytes,
+    number: str,
+    by: str | Sequence[str],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    request_id: bytes | str | None = None,
+) -> PrivateMeans:
+    """The mean of a number in each group, and how many people are in it.
+
+    `number` is a number, a yes-or-no attribute or a logarithm; `by` a question as in `table`, or several whose product
+    the study declares. With the number scaled to [-1, 1] the sensitivity is 2, however many groups there are.
+    `connection` is to the collector of `study_id`. The price is `epsilon` and `delta`, or `mu`. The same
+    `request_id` again gives the same answer at no further cost.
+
+    >>> release.group_means(collector, study_id, "visits", by="health", mu=0.2).estimates.table()  # doctest: +SKIP
+    """
+    from trimask.release.gathered import read_group_means
+
+    groups, price = _named("by", [by] if isinstance(by, str) else by), (epsilon, delta, mu)
+    asked = release_pb2.GroupMeansQuestion(number=number, by=groups)
+    study, answer = ask_collector(connection, study_id, price, request_id, group_means=asked)
+    return read_group_means(study, answer, [*groups, number], _paid(price))
+
+
+def _ask_table(
+    connection: Connection,
+    study_id: str | bytes,
+    kind: QuestionKind,
+    questions: Sequence[str],
+    price: Price,
+    request_id: bytes | str | None,
+    **asked: Any,
+) -> PrivateTable:
+    from trimask.release.gathered import read_table
+
+    study, answer = ask_collector(connection, study_id, price, request_id, **asked)
+    return read_table(study, answer, kind, questions, _paid(price))
+
+
+def _named(what: str, names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not names:
+        raise ParameterError(what, "names of questions, in a list", names)
+    return list(names)
+
+
 def _ask_gram(
     connection: Connection, study: Study, asked: AskedColumns, price: Price, request_id: bytes | str | None
 ) -> PrivateGram:
@@ -215,5 +314,8 @@ def _read_answer(
     # Here and not above: `release.local` does without it.
     from trimask.release.gathered import read_gathered
 
-    paid = dict(zip(("epsilon", "delta", "mu"), price, strict=True))
-    return read_gathered(study, answer, kind, names, paid, shown)
+    return read_gathered(study, answer, kind, names, _paid(price), shown)
+
+
+def _paid(price: Price) -> dict[str, float | None]:
+    return dict(zip(("epsilon", "delta", "mu"), price, strict=True))

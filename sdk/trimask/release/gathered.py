@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimask.data.deliveries import Asked, summed_deliveries
+from trimask.data.manifest import Asked, summed_deliveries
 from trimask.errors import VerificationError
 from trimask.moments.identities import layout_identities
+from trimask.moments.published_moments import clipped_label
 from trimask.release.answer import Answer
 from trimask.release.results import PrivateGram, PrivateSum
 from trimask.release.source import AskedColumns, ObservedGram, natural_map
+from trimask.release.tables import PrivateMeans, PrivateTable, private_counts, private_means
 from trimask_core.basics.errors import TrimaskError
+from trimask_core.moments.cells import number_range, question_levels
 from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee
 from trimask_theory.moments.moments_question import MomentsQuestion, QuestionKind
 from trimask_theory.moments.noise_law import EntriesLaw
 
@@ -41,6 +45,7 @@ class Gathered:
     combine: NDArray[np.float64]
     sigma: float
     places: tuple[int, ...]
+    guarantee: Guarantee
 
     def sums(self) -> PrivateSum:
         """Sums in original units."""
@@ -53,7 +58,7 @@ class Gathered:
             pd.Series(total, index=list(self.names), dtype=float),
             pd.Series(noise, index=list(self.names), dtype=float),
             self.answer.rows,
-            self.answer.guarantee,
+            self.guarantee,
             self.answer,
         )
 
@@ -62,10 +67,11 @@ class Gathered:
         L = natural_map(asked.schema, self.names, self.combine.T)
         observed = ObservedGram(
             asked.schema, self.gram, self.law, layout_identities(self.study.moments.layout, self.places), L,
-            self.answer.rows, self.sigma, self.answer.guarantee,
+            self.answer.rows, self.sigma, self.guarantee,
         )  # fmt: skip
         label = f"private Gram matrix {self.answer.request_id[:12]} of {self.study.title}"
-        return PrivateGram(observed.moments(label), self.answer.guarantee, self.answer)
+        label = clipped_label(label, self.study, corrected=False)
+        return PrivateGram(observed.moments(label), self.guarantee, self.answer)
 
 
 def read_gathered(
@@ -76,24 +82,14 @@ def read_gathered(
     price: Mapping[str, float | None],
     shown: Sequence[str] = (),
 ) -> Gathered:
-    """Check what the providers signed and delivered, and read it; `VerificationError` if anything does not agree.
+    """Check what the providers signed and delivered, and read sums or moments; `VerificationError` if it does not agree.
 
     `shown` are the columns to read it as, where they are other combinations of what was asked for.
     """
     layout = study.moments.layout
     asked = names or [column.name for column in layout.natural[1:]]
-    paid = {name: None if value is None else float(value) for name, value in price.items()}
-    question = MomentsQuestion.about(kind, asked, layout, paid)
-    try:
-        totals = _checked(study, answer, question)
-    except VerificationError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, TrimaskError) as error:
-        raise VerificationError(
-            f"the answer's deliveries cannot be read: {type(error).__name__} {error}"
-        ) from None
-    honest = study.moments.honest_providers
-    noises = question.noises(layout, honest)
+    checked = read_numbers(study, answer, kind, asked, price)
+    question = checked.question
     places = [layout.columns.index(column) for column in layout.columns if column.name in question.columns]
     widths = np.array([1.0, *(layout.columns[j].width for j in places)])
     size = len(widths)
@@ -101,9 +97,9 @@ def read_gathered(
     entries = [(0, k) for k in range(1, size)]
     if kind == "moments":
         entries += [(j, k) for j in range(1, size) for k in range(j, size)]
-    for (j, k), total, noise in zip(entries, totals, noises, strict=True):
-        gram[j, k] = gram[k, j] = math.ldexp(total, -noise.shift) / (widths[j] * widths[k])
-        variances[j, k] = variances[k, j] = noise.variance(len(study.right)) / (widths[j] * widths[k]) ** 2
+    for (j, k), total, variance in zip(entries, checked.totals, checked.variances, strict=True):
+        gram[j, k] = gram[k, j] = total / (widths[j] * widths[k])
+        variances[j, k] = variances[k, j] = variance / (widths[j] * widths[k]) ** 2
     gram[0, 0] = answer.rows
     natural = {column.name: column for column in layout.natural}
     shown = list(shown) or asked
@@ -112,8 +108,88 @@ def read_gathered(
         combine[0, at] = natural[name].constant
         for j, coefficient in natural[name].terms:
             combine[1 + places.index(j), at] += coefficient * widths[1 + places.index(j)]
-    sigma = question.sigma(layout, honest)
-    return Gathered(study, answer, tuple(shown), gram, EntriesLaw(variances), combine, sigma, tuple(places))
+    sigma = question.sigma(layout, study.moments.honest_providers)
+    return Gathered(
+        study, answer, tuple(shown), gram, EntriesLaw(variances), combine, sigma, tuple(places),
+        checked.guarantee,
+    )  # fmt: skip
+
+
+def read_table(
+    study: Study,
+    answer: Answer,
+    kind: QuestionKind,
+    names: Sequence[str],
+    price: Mapping[str, float | None],
+) -> PrivateTable:
+    """Check likewise, and read a table or histograms."""
+    checked = read_numbers(study, answer, kind, names, price)
+    every = question_levels(study.schema)
+    levels = {name: every[name] for name in checked.question.columns}
+    noise = math.sqrt(checked.variances[0])
+    return private_counts(
+        levels,
+        checked.totals,
+        noise,
+        answer.rows,
+        checked.guarantee,
+        answer,
+        joint=kind == "table",
+        order=names,
+    )
+
+
+def read_group_means(
+    study: Study, answer: Answer, names: Sequence[str], price: Mapping[str, float | None]
+) -> PrivateMeans:
+    """Check likewise, and read means of the last name by the others."""
+    checked = read_numbers(study, answer, "group_means", names, price)
+    *by, number = checked.question.columns
+    layout = study.moments.layout
+    every, span = question_levels(study.schema), number_range(layout, number)
+    count, column = len(checked.totals) // 2, span.column
+    values = [total / span.reach for total in checked.totals[:count]] + checked.totals[count:]
+    noise = math.sqrt(checked.variances[0]) / span.reach, math.sqrt(checked.variances[-1])
+    return private_means(
+        number, {name: every[name] for name in by}, values, noise,
+        (column.value(span.middle), column.step * span.reach / 2),
+        answer.rows, checked.guarantee, answer, clipped=layout.ball is not None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What providers signed: the question, its totals in whole steps, the variance of the noise on each, what it promises.
+
+    The guarantee is the question's, found here: what the collector says of it is not relied on.
+    """
+
+    question: MomentsQuestion
+    totals: list[float]
+    variances: list[float]
+    guarantee: Guarantee
+
+
+def read_numbers(
+    study: Study, answer: Answer, kind: QuestionKind, names: Sequence[str], price: Mapping[str, float | None]
+) -> Numbers:
+    """Check what the providers signed and delivered for this question at this price."""
+    layout = study.moments.layout
+    paid = {name: None if value is None else float(value) for name, value in price.items()}
+    question = MomentsQuestion.about(kind, names, layout, paid)
+    try:
+        totals = _checked(study, answer, question)
+    except VerificationError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, TrimaskError) as error:
+        raise VerificationError(
+            f"the answer's deliveries cannot be read: {type(error).__name__} {error}"
+        ) from None
+    honest, providers = study.moments.honest_providers, len(study.right)
+    noises = question.noises(layout, honest)
+    found = [math.ldexp(total, -noise.shift) for total, noise in zip(totals, noises, strict=True)]
+    variances = [noise.variance(providers) for noise in noises]
+    return Numbers(question, found, variances, question.guarantee(providers, honest))
 
 
 def _checked(study: Study, answer: Answer, question: MomentsQuestion) -> list[int]:
@@ -121,7 +197,7 @@ def _checked(study: Study, answer: Answer, question: MomentsQuestion) -> list[in
     batch_ids = bytes.fromhex("".join(values["batch_ids"]))
     asked = asked_hash(study.id, values["release"], batch_ids, question.canonical())
     accepted = bytes.fromhex(values["accepted_hash"])
-    of = Asked(asked, accepted, answer.rows, len(question.places(study.moments.layout)))
+    of = Asked(asked, accepted, answer.rows, len(question.cells(study.moments.layout)))
     totals = summed_deliveries(study, of, values["deliveries"], "the answer")
     if totals != values["totals"]:
         raise VerificationError("the answer is not the sum of what the providers delivered")

@@ -9,7 +9,7 @@ Noise is cryptographic unless `source` says otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,17 +41,19 @@ from trimask.release.results import (
     warn_of_projection,
 )
 from trimask.release.source import columns_for, formula_of
+from trimask.release.tables import PrivateMeans, PrivateTable, private_counts, private_means
 from trimask_core.study.derived import ONES
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.mechanisms import counts, record, vector_sum
 from trimask_theory.mechanisms import pca as pca_theory
 from trimask_theory.mechanisms import projection as projection_theory
-from trimask_theory.mechanisms import record, vector_sum
+from trimask_theory.moments import sensitivity
 
 if TYPE_CHECKING:
     from trimask_theory.gaussian.grid_gaussian import NormalSource
 
-__all__ = ["clipped_sum", "gram", "ols", "pca", "projection", "sum"]
+__all__ = ["clipped_sum", "gram", "group_means", "histogram", "ols", "pca", "projection", "sum", "table"]
 
 _SWEEPS = 200
 
@@ -120,6 +122,99 @@ def clipped_sum(
         clip_probability=clip_probability,
     )
     return private_sum(found, names, len(rows))
+
+
+def table(
+    data: Any,
+    levels: Mapping[str, Sequence[object]],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    source: NormalSource | None = None,
+) -> PrivateTable:
+    """How many people gave each combination of answers: a sensitivity of sqrt 2, however many cells there are.
+
+    `data` is a DataFrame, or what becomes one, with a column for each question; `levels` every question's public levels,
+    answers outside of which are refused. The price is `epsilon` and `delta`, or `mu`; `source` the generator (cryptographic
+    by default).
+
+    >>> import pandas as pd, trimask
+    >>> rows = pd.DataFrame({"health": ["good", "poor"] * 500, "plan": ["a", "a", "b", "b"] * 250})
+    >>> levels = {"health": ["good", "poor"], "plan": ["a", "b"]}
+    >>> found = trimask.release.local.table(rows, levels, epsilon=1.0, delta=1e-6)
+    >>> abs(found.counts.loc["good", "a"] - 250) < 60
+    np.True_
+    """
+    codes = local_rows.codes_of(data, levels)
+    found = counts.release(
+        local_rows.cells_of(codes, levels), sensitivity.table(), normals_of(source),
+        epsilon=epsilon, delta=delta, mu=mu,
+    )  # fmt: skip
+    return private_counts(levels, found.values, found.noise, len(codes), found.guarantee, joint=True)
+
+
+def histogram(
+    data: Any,
+    levels: Mapping[str, Sequence[object]],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    source: NormalSource | None = None,
+) -> PrivateTable:
+    """How many people gave each answer, question by question: a sensitivity of sqrt 2 for one, sqrt(2 G) for G.
+
+    `data`, `levels`, the price (`epsilon` and `delta`, or `mu`) and `source` are as in `table`.
+
+    >>> import pandas as pd, trimask
+    >>> rows = pd.DataFrame({"health": ["good", "poor"] * 500})
+    >>> found = trimask.release.local.histogram(rows, {"health": ["good", "poor"]}, mu=1.0)
+    >>> abs(found.counts["good"] - 500) < 10
+    np.True_
+    """
+    codes = local_rows.codes_of(data, levels)
+    values = [np.bincount(codes[:, at], minlength=len(of)) for at, of in enumerate(levels.values())]
+    found = counts.release(
+        np.concatenate(values), sensitivity.histograms(len(levels)), normals_of(source),
+        epsilon=epsilon, delta=delta, mu=mu,
+    )  # fmt: skip
+    return private_counts(levels, found.values, found.noise, len(codes), found.guarantee, joint=False)
+
+
+def group_means(
+    data: Any,
+    number: str,
+    lower: float,
+    upper: float,
+    by: Mapping[str, Sequence[object]],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    source: NormalSource | None = None,
+) -> PrivateMeans:
+    """The mean of a number in each group, and how many people are in it: a sensitivity of 2 in half ranges.
+
+    `number` is a column of `data` within the public bounds `lower` and `upper`, outside of which it is refused; `by` the
+    questions that make the groups with their levels. The price (`epsilon` and `delta`, or `mu`) and `source` are as in
+    `table`.
+
+    >>> import pandas as pd, trimask
+    >>> rows = pd.DataFrame({"health": ["good", "poor"] * 500, "visits": [1, 4] * 500})
+    >>> found = trimask.release.local.group_means(rows, "visits", 0, 20, {"health": ["good", "poor"]}, mu=1.0)
+    >>> abs(found.estimates.frame.loc["poor", "estimate"] - 4) < 1
+    np.True_
+    """
+    codes = local_rows.codes_of(data, by)
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    scaled = (local_rows.number_of(data, number, lower, upper) - middle) / half
+    values = np.concatenate([local_rows.cells_of(codes, by, scaled), local_rows.cells_of(codes, by)])
+    found = counts.release(
+        values, sensitivity.group_means(-1, 1), normals_of(source), epsilon=epsilon, delta=delta, mu=mu
+    )
+    noise, span = (found.noise, found.noise), (middle, half)
+    return private_means(number, by, found.values, noise, span, len(codes), found.guarantee)
 
 
 def projection(

@@ -6,7 +6,7 @@ A noisy Gram matrix of them is a source of fits; M_LS and M_ALS are as their pap
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,56 @@ def stated(found: Calibration, row_norm: float, epsilon: float, delta: float, ne
     if neighbours == "add-remove":
         return found.guarantee
     return record.two_steps(found.guarantee, row_norm, epsilon=float(epsilon), delta=float(delta))
+
+
+def codes_of(data: Any, levels: Mapping[str, Sequence[object]]) -> NDArray[np.int64]:
+    """Each person's level of each question, by its place; refused where somebody has none of the public levels."""
+    import pandas as pd
+
+    if not levels or isinstance(levels, str):
+        raise ParameterError("levels", "each question with its levels", levels)
+    frame = pd.DataFrame(data)
+    found = []
+    for name, of in levels.items():
+        known = list(of)
+        if name not in frame.columns or len(known) < 2 or len(set(known)) != len(known):
+            raise ParameterError(
+                "levels", f"columns of the data, with two different levels or more; see {name}"
+            )
+        codes = pd.Index(known).get_indexer(pd.Index(frame[name]))
+        if (codes < 0).any():  # the message names no answer
+            raise ParameterError("data", f"one of the stated levels of {name} in every row")
+        found.append(codes.astype(np.int64))
+    if not len(frame):
+        raise ParameterError("data", "at least one row")
+    return np.column_stack(found)
+
+
+def cells_of(
+    codes: NDArray[np.int64], levels: Mapping[str, Sequence[object]], weights: Array | None = None
+) -> Array:
+    """The people in each cell, or the sum of their weights; the last question's levels fastest."""
+    shape = tuple(len(of) for of in levels.values())
+    flat = np.ravel_multi_index(tuple(codes.T), shape)
+    return np.bincount(flat, weights, math.prod(shape)).astype(np.float64)
+
+
+def number_of(data: Any, name: str, lower: float, upper: float) -> Array:
+    """A column within its public bounds; refused where it is not."""
+    import pandas as pd
+
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise ParameterError("upper", "finite and above lower", upper)
+    frame = pd.DataFrame(data)
+    if name not in frame.columns:
+        raise ParameterError("number", "a column of the data", name)
+    try:
+        values = frame[name].to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("data", f"numbers in {name}") from None
+    if not ((values >= lower) & (values <= upper)).all():  # also where one is missing
+        raise ParameterError("data", f"{name} between lower and upper in every row")
+    return values
 
 
 def private_sum(found: vector_sum.SumRelease, names: list[str], rows: int) -> PrivateSum:

@@ -11,7 +11,6 @@ model's.
 
 from __future__ import annotations
 
-from trimask.synthetic.result import Synthetic, UtilityReport
-from trimask.synthetic.synthesis import synthesize
+from trimask.synthetic.synthesis import Synthetic, UtilityReport, synthesize
 
 __all__ = ["Synthetic", "UtilityReport", "synthesize"]

@@ -85,7 +85,7 @@ def _study(path: Path) -> Study:
     return read_signed(path).study
 
 
-_RIGHT, _RIGHT_OF_MOMENTS, _LEFT = 4, 3, 2
+_RIGHT, _RIGHT_OF_MOMENTS, _LEFT = 4, 2, 2
 
 
 def register(subparsers: Subparsers) -> None:
@@ -102,7 +102,18 @@ def register(subparsers: Subparsers) -> None:
     own.add_argument(
         "--study", type=Path, metavar="FILE.toml", help="its definition, with [expected] or --pilot"
     )
+    own.add_argument(
+        "--cover", choices=("slopes", "means", "moments"), default="slopes",
+        help="what 95 %% intervals must hold of with the clipping recommended: the model's slopes (default), means too, or "
+        "variances and covariances too",
+    )  # fmt: skip
     own.add_argument("--pilot", type=Path, metavar="FILE.csv", help="people like those who will be asked")
+    own.add_argument(
+        "--effect",
+        nargs="+",
+        metavar="NAME[=SIZE]",
+        help="coefficients to be seen (default: all, of a standard size)",
+    )
     own.add_argument("--se", nargs="+", metavar="NAME=ERROR", help="how many people give this standard error")
     own.add_argument(
         "--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)'
@@ -136,7 +147,7 @@ def register(subparsers: Subparsers) -> None:
         help="default sqrt(P1); a category counts once; below it devices clip",
     )
     parser.add_argument(
-        "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 3)"
+        "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 2)"
     )
     parser.add_argument("--left", type=int, metavar="K2", help="left providers of the rows suite (default 2)")
     parser.add_argument(
@@ -159,8 +170,8 @@ def run(args: argparse.Namespace) -> int:
         from trimask_cli.own_plan.command import run_own
 
         return run_own(args)
-    if args.pilot is not None or args.se or args.formula:
-        raise ConfigError("--pilot, --se and --formula go with --study FILE.toml")
+    if args.pilot is not None or args.se or args.effect or args.formula:
+        raise ConfigError("--pilot, --effect, --se and --formula go with --study FILE.toml")
     missing = [name for name in ("epsilon", "delta", "attributes", "rows") if getattr(args, name) is None]
     if missing:
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
@@ -49,6 +49,17 @@ def register(subparsers: Subparsers) -> None:
     pca.add_argument("components", type=int, metavar="K")
     pca.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
 
+    table = mechanisms.add_parser("table", help="counts of every combination of answers to questions")
+    histogram = mechanisms.add_parser("histogram", help="counts of every answer, question by question")
+    for each in (table, histogram):
+        each.add_argument(
+            "questions", nargs="+", metavar="QUESTION", help="choices, yes-or-no questions, bins, thresholds"
+        )
+
+    means = mechanisms.add_parser("group_means", help="means of a number by group")
+    means.add_argument("number", metavar="NUMBER")
+    means.add_argument("by", nargs="+", metavar="QUESTION", help="what makes the groups")
+
     check = commands.add_parser(
         "verify",
         help="check an answer that was kept",
@@ -58,7 +69,7 @@ def register(subparsers: Subparsers) -> None:
     check.add_argument("answer", type=Path, metavar="ANSWER.json", help="what `release ask --out` wrote")
     check.set_defaults(run=verify)
 
-    for each in (total, ols, gram, pca):
+    for each in (total, ols, gram, pca, table, histogram, means):
         _price(each)
         each.set_defaults(run=run)
 
@@ -116,6 +127,10 @@ def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
         return release.ols(connection, study_id, args.formula, args.features or None, **paid)
     if args.question == "gram":
         return release.gram(connection, study_id, args.columns, **paid)
+    if args.question == "group_means":
+        return release.group_means(connection, study_id, args.number, args.by, **paid)
+    if args.question in ("table", "histogram"):
+        return getattr(release, args.question)(connection, study_id, args.questions, **paid)
     return release.pca(connection, study_id, args.components, args.columns, **paid)
 
 
@@ -134,7 +149,7 @@ def _document(answer: Answer) -> dict[str, Any]:
 def verify(args: argparse.Namespace) -> int:
     """Check an answer that was kept, and say who signed what."""
     from trimask.release.answer import Answer
-    from trimask.release.gathered import read_gathered
+    from trimask.release.gathered import read_numbers
     from trimask_cli.study_file import read_signed
     from trimask_core.basics.encoding import read_json
     from trimask_core.basics.errors import ConfigError
@@ -150,7 +165,8 @@ def verify(args: argparse.Namespace) -> int:
     answer = Answer.checked(study, raw, signature)
     print(f"{answer.mechanism} of {answer.rows} rows, request {answer.request_id}")
     print(f"signed by the collector ({study.collector.organisation})")
-    kind: QuestionKind = "sums" if answer.mechanism == "sum" else "moments"
-    read_gathered(study, answer, kind, answer.parameters["columns"], answer.cost)
+    kinds: dict[str, QuestionKind] = {"sum": "sums", "gram": "moments"}
+    kind = kinds.get(answer.mechanism, cast("QuestionKind", answer.mechanism))
+    read_numbers(study, answer, kind, answer.parameters["columns"], answer.cost)
     print(f"added up from what all {len(study.right)} right providers signed")
     return 0

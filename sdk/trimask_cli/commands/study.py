@@ -28,7 +28,10 @@ def register(subparsers: Subparsers) -> None:
 
     example = commands.add_parser("example", help="print the bundled study definition, to start from")
     example.add_argument(
-        "--suite", choices=("rows", "moments"), default="rows", help="the way of collecting (default rows)"
+        "--suite",
+        choices=("moments", "rows"),
+        default="moments",
+        help="the way of collecting (default moments)",
     )
     example.add_argument(
         "--people",
@@ -61,6 +64,11 @@ def register(subparsers: Subparsers) -> None:
     new.add_argument(
         "--out", type=Path, default=Path("study.json"), metavar="FILE", help="default study.json"
     )
+    new.add_argument(
+        "--pilot", type=Path, metavar="FILE.csv",
+        help="people like those who will be asked, whose rows may be used: what shrinking rows to row_norm takes from "
+        "estimates is averaged over them, and signed with the study, so that intervals correct it",
+    )  # fmt: skip
     new.add_argument(
         "--allow-weak",
         action="store_true",
@@ -146,6 +154,11 @@ def run_new(args: argparse.Namespace) -> int:
         SystemRandom(),
         study_file.owner_public_key(args.owner or (args.keys and args.keys / "owner"), make=True),
     )
+    if args.pilot is not None:
+        from trimask_client.table import read_people
+        from trimask_theory.planning.pilot import with_pilot
+
+        study = with_pilot(study, read_people(args.pilot, definition.schema, definition.form).answers)
     texts = [found.weakness for found in form_findings(study) if found.weakness is not None]
     refused = [item for item in (*weaknesses(study), *texts) if item.severity == "refuse"]
     if refused and not args.allow_weak:

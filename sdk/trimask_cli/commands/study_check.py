@@ -33,7 +33,7 @@ def register_in(commands: Subparsers) -> None:
     check.add_argument("--keys", type=Path, metavar="DIR", help="for a definition: folder with */node.json")
     check.add_argument("--party", type=Path, nargs="+", metavar="CARD", help="for a definition: nodes' cards")
     check.add_argument(
-        "--right", type=int, metavar="K1", help="without cards: right providers (default 4; moments suite 3)"
+        "--right", type=int, metavar="K1", help="without cards: right providers (default 4; moments suite 2)"
     )
     check.add_argument(
         "--left", type=int, metavar="K2", help="without cards: left providers (default 2; moments suite 0)"

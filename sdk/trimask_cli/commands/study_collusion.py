@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask_core.collusion import AnyReport
     from trimask_core.rows.collusion import Topology
+    from trimask_core.suites import AnyReport
 
 
 def register_in(commands: Subparsers) -> None:
@@ -38,7 +38,7 @@ def run_collusion(args: argparse.Namespace) -> int:
         print_json(report.to_dict())
         return 0
     from trimask_cli.study_file import read_signed
-    from trimask_core.explain.suite import words_of
+    from trimask_core.explain.statement import honest_people
     from trimask_core.rows.collusion import CollusionReport
     from trimask_terminal.study_view import make_console, render_collusion
 
@@ -46,7 +46,7 @@ def run_collusion(args: argparse.Namespace) -> int:
     console.print(render_collusion(report))
     if args.study is not None:
         study = read_signed(args.study).study
-        console.print("\n".join(words_of(study).honest_people(study)), soft_wrap=True)
+        console.print("\n".join(honest_people(study)), soft_wrap=True)
     if args.suggest and isinstance(report, CollusionReport):
         names = ", ".join(f'"{node}"' for node in report.topology.unmasking)
         console.print(f"\nIn the study's definition, under [collection]:\n  unmasking = [{names}]")
@@ -58,9 +58,9 @@ def _report(args: argparse.Namespace) -> AnyReport:
 
     from trimask_cli.study_file import read_signed
     from trimask_core.basics.errors import ConfigError
-    from trimask_core.collusion import collusion_of
     from trimask_core.moments.collusion import MomentsCollusion
     from trimask_core.rows import collusion
+    from trimask_core.suites import collusion_of
 
     study = None if args.study is None else read_signed(args.study).study
     if study is not None and (args.right, args.left, args.unmasking) != (None, None, None):

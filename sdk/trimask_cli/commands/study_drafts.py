@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimask_terminal.options import Subparsers, add_json, output_file, print_json, write_new
+
+if TYPE_CHECKING:
+    from trimask_cli.own_plan.recommend import Recommendation
+    from trimask_theory.planning.definition import StudyDefinition
+
+_PILOT = 5_000  # people by whom settings are chosen: more change their third digit, and take longer
 
 
 def register_in(commands: Subparsers) -> None:
@@ -25,20 +33,35 @@ def register_in(commands: Subparsers) -> None:
         metavar="FILE.toml",
         help="where the definition goes (default, and for -: standard output)",
     )
-    parser.add_argument("--suite", choices=("rows", "moments"), default="rows", help="default rows")
+    parser.add_argument(
+        "--suite",
+        choices=("moments", "rows"),
+        default="moments",
+        help="default moments, which serves most studies best; rows is the triple matrix-masking",
+    )
+    parser.add_argument(
+        "--pilot",
+        action="store_true",
+        help="the file is of people asked before, who are not in the study: row_norm, centres and scales are chosen by it",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Draft, and say what was left out."""
-    from trimask_cli.table.draft import draft_study
-    from trimask_cli.table.guess import read_sheet
+    from trimask_cli.table.draft import draft_study, with_ball
+    from trimask_client.table import read_sheet
     from trimask_theory.planning.study_definition import load_definition
 
     sheet = read_sheet(args.table)
     draft = draft_study(sheet, args.suite)
-    load_definition(draft.text)  # what is drafted can be read, or the reason is said now
+    definition = load_definition(draft.text)  # what is drafted can be read, or the reason is said now
+    found = None
+    if args.pilot:
+        found = _recommended(definition, args.table)
+        draft = replace(draft, text=with_ball(draft.text, found.settings))
+        load_definition(draft.text)
     if args.out is not None:
         write_new(args.out, draft.text)
     if args.json:
@@ -62,10 +85,43 @@ def run(args: argparse.Namespace) -> int:
     many = len(draft.attributes)
     count = f"{many} attribute{'' if many == 1 else 's'}"
     print(f"{args.out}: {count} from {len(sheet.lines):,} people. Edit it, then")
+    print("  # purpose and contact are yours to write: until then `trimask study check` refuses the draft")
     print(f"  trimask plan --study {args.out} --pilot {args.table}")
+    if found is not None:
+        _say_recommended(found, args)
     if not draft.too_few:
-        print(f"  trimask demo --study {args.out} --rows {args.table}")
+        pilot = f" --pilot {args.table}" if found is not None and found.clips else ""
+        print(f"  trimask demo --study {args.out} --rows {args.table}{pilot}")
     return 0
+
+
+def _recommended(definition: StudyDefinition, table: Path) -> Recommendation:
+    """Settings by the people of the table, for a fit of the first column on all others."""
+    from trimask_cli.own_plan.predict import Population
+    from trimask_cli.own_plan.recommend import recommend
+    from trimask_cli.study_file import default_formula
+    from trimask_client.table import read_people
+
+    people = read_people(table, definition.schema, definition.form).answers
+    taken = people[:: max(1, len(people) // _PILOT)]  # from all over the file, which may be sorted
+    return recommend(definition, Population(taken), default_formula(definition.schema), len(people))
+
+
+def _say_recommended(found: Recommendation, args: argparse.Namespace) -> None:
+    if not found.settings:
+        print(f"  # nothing leaves less error than the bounds of {args.table.name} and keeps intervals")
+        return
+    before, best = found.unclipped, found.best
+    shown = [
+        f"{point.inflation:.3g} times those of raw rows" if math.isfinite(point.inflation)
+        else f"bounded in some of {point.drawn} simulated releases alone"
+        for point in (best, before)
+    ]  # fmt: skip
+    print(
+        f"  # standard errors {shown[0]}; without these settings {shown[1]}. How many people it takes: trimask plan, above"
+    )
+    pilot = f" --pilot {args.table}" if found.clips else ""
+    print(f"  trimask study new {args.out} --keys KEYS{pilot}")
 
 
 def register_import(commands: Subparsers) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trimask_core.basics.errors import ConfigError
-from trimask_terminal.options import Subparsers, add_json, moment_ms, print_json, shown_time
+from trimask_terminal.options import Subparsers, add_json, at_least_one, moment_ms, print_json, shown_time
 
 if TYPE_CHECKING:
     from trimask.data.catalogue import StudyStatus
@@ -86,6 +86,13 @@ def register_in(commands: Subparsers) -> None:
         type=moment_ms,
         metavar="TIME",
         help="close by itself at this time, such as 2027-01-31T18:00 (UTC), whatever that erases; the last order counts",
+    )
+    close.add_argument(
+        "--at-people",
+        type=at_least_one,
+        metavar="N",
+        help="close by itself once N people have taken part, as each right provider counts for itself; with --at, whichever "
+        "is first",
     )
     close.add_argument("--dry-run", action="store_true", help="say what would happen, and do nothing")
     add_json(close)
@@ -198,24 +205,39 @@ def run_close(args: argparse.Namespace) -> int:
     """Explain what closing does, ask for confirmation, and end collection."""
     from trimask_cli import owner
     from trimask_cli.study_file import read_signed
+    from trimask_core.study.progress import closing_of
 
     study = read_signed(args.study).study
     status, outcome = _foreseen(study)
     if status.state not in ("open", "paused"):
+        if args.erase and args.yes:
+            # A right provider restored from a backup may count fewer people than the number by which the study closed.
+            owner.close_study(study, args.owner)
         if args.json:
             print_json({"study_id": study.id.hex(), "state": status.state})
         else:
             print(f"The study is {status.state} already. {status.note}".rstrip())
         return _DONE
+    later = [] if args.at is None else [f"on {shown_time(args.at)}"]
+    if args.at_people is not None:
+        later.append(f"with {args.at_people:,} people")
+        outcome = closing_of(study, pending=args.at_people, masking=0, pooled=0)
     if not args.json:
         print("\n".join(outcome.sentences))
     agreed = not args.dry_run and (args.yes or (not args.json and _agreed(outcome)))
-    if agreed and args.at is not None:
-        owner.close_study(study, args.owner, close_ms=args.at)
+    if agreed and later:
+        owner.close_study(study, args.owner, close_ms=args.at or 0, people=args.at_people or 0)
         if args.json:
-            print_json({"study_id": study.id.hex(), "state": status.state, "closes_ms": args.at})
+            print_json(
+                {
+                    "study_id": study.id.hex(),
+                    "state": status.state,
+                    "closes_ms": args.at,
+                    "closes_at_people": args.at_people,
+                }
+            )
         else:
-            print(f"Closes by itself on {shown_time(args.at)}.")
+            print(f"Closes by itself {' or '.join(later)}{', whichever is first' if len(later) > 1 else ''}.")
         return _DONE
     if agreed:
         owner.close_study(study, args.owner, None if args.erase else outcome)

@@ -18,11 +18,11 @@ def register(subparsers: Subparsers) -> None:
         description="Start a collector, right and left providers as processes of their own with TLS, collect a study "
         "from simulated participants through the real client, publish it, pull it, and fit the model.",
     )
-    parser.add_argument("--participants", type=at_least_one, metavar="N", help="how many (default 1024)")
+    parser.add_argument("--participants", type=at_least_one, metavar="N", help="how many (default 2048)")
     parser.add_argument(
         "--suite",
         choices=("rows", "moments"),
-        help="the way of collecting (default: the study's; bundled: rows)",
+        help="one way of collecting (default: the study's; of the bundled one both, side by side)",
     )
     parser.add_argument(
         "--right", type=int, metavar="K1", help="right providers (default 4, in the moments suite 2)"
@@ -54,6 +54,12 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--rows", type=Path, metavar="FILE.csv", help="answers, one person a line, for --study"
+    )
+    parser.add_argument(
+        "--pilot",
+        type=Path,
+        metavar="FILE.csv",
+        help="people asked before, by whom what row_norm takes is corrected, for --study",
     )
     parser.add_argument(
         "--formula", help='the model, such as "y ~ x1 + C(group)" (default: first on all others)'

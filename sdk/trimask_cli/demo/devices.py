@@ -2,7 +2,8 @@
 
 What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`),
 and so is every retry; only the calls are made here, many at once on one connection to each right provider, so that
-providers commit whole groups and nobody waits for one commit a person.
+providers commit whole groups and nobody waits for one commit a person. Submissions are made by a gateway, many at a time
+and to the bit as phones make them; each is a call of its own, since these stand for phones and what their calls cost.
 
 People of the bundled study are simulated when no table is given.
 """
@@ -21,12 +22,12 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-from trimask_cli.table.people import Answers
 from trimask_client import Client, Endpoint
 from trimask_client.client import SUBMIT_METHOD
+from trimask_client.gateway import SuiteGateway, gateway_of
+from trimask_client.table import Answers
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.rows.gateway import Gateway
-from trimask_core.submit.submission import SealedSubmission, build_submission
+from trimask_core.submit.submission import SealedSubmission
 
 _BATCH = 256  # people a task: their rows are masked together
 _UNDER_WAY = 128  # as many as a provider's store gathers into a commit
@@ -39,16 +40,13 @@ class _Devices:
     """A process's simulated phones."""
 
     client: Client
-    gateway: Gateway | None
+    gateway: SuiteGateway
     loop: asyncio.AbstractEventLoop
     channels: dict[Endpoint, _Call]
 
     def submissions(self, batch: Sequence[Answers]) -> list[SealedSubmission]:
-        """Of the rows suite by a gateway; else one by one, as phones do."""
-        client = self.client
-        if self.gateway is not None:
-            return self.gateway.submissions(batch, SystemRandom(), client.sealing)
-        return [build_submission(client.study, one, SystemRandom(), client.sealing) for one in batch]
+        """Everybody's, sealed to the newest keys."""
+        return self.gateway.submissions(batch, SystemRandom(), self.client.sealing)
 
     async def send(self, submissions: Sequence[SealedSubmission]) -> None:
         """Every submission to every right provider, and every receipt verified."""
@@ -90,10 +88,9 @@ def _open_devices(study: Path) -> None:
     global _devices
     client = Client(study)
     client.refresh_keys()
-    gateway = Gateway(client.study) if client.study.suite.name == "rows" else None
     from uvloop import new_event_loop  # comes with the server, which the demo needs
 
-    _devices = _Devices(client, gateway, new_event_loop(), {})
+    _devices = _Devices(client, gateway_of(client.study), new_event_loop(), {})
 
 
 def _submit(batch: Sequence[Answers]) -> int:

@@ -24,11 +24,11 @@ from trimask.data.dataset import Dataset
 from trimask.errors import NoiseExceedsSignal
 from trimask.fit import OLSResults
 from trimask.moments.moments import row_moments
-from trimask_cli.table.people import Answers
+from trimask_client.table import Answers
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.collusion import collusion_of
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import upload_bytes_of
+from trimask_core.suites import collusion_of
 from trimask_terminal.study_view import in_short
 
 
@@ -164,16 +164,16 @@ class Outcome:
             "seconds": self.seconds,
             "status": self.status,
         }
-        return {name: _readable(value) for name, value in data.items()}
+        return {name: readable(value) for name, value in data.items()}
 
 
-def _readable(value: Any) -> Any:
+def readable(value: Any) -> Any:
     """JSON has no infinity: a standard error or a limit that noise leaves unbounded is null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _readable(item) for name, item in value.items()}
-    return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: readable(item) for name, item in value.items()}
+    return [readable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def keep_earlier(out: Path) -> Path | None:

@@ -27,19 +27,22 @@ from rich.progress import (
 
 import trimask
 from trimask_cli import owner
-from trimask_cli.demo import report
+from trimask_cli.demo import both, report
 from trimask_cli.demo.devices import blood_pressure_population, submit_all
 from trimask_cli.owner import sign
 from trimask_cli.study_file import bundled_definition, default_formula, owner_public_key, write_signed
-from trimask_cli.table.people import Answers, read_people
+from trimask_client.table import Answers, read_people
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, TrimaskError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.study.definition import Study
+from trimask_core.study.settings import SuiteName
 from trimask_core.study.signed import SignedStudy
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
+from trimask_terminal.options import print_json
 from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.pilot import with_pilot
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 
@@ -105,7 +108,9 @@ def shown_steps() -> Iterator[Steps]:
         yield _Bars(bars)
 
 
+_BOTH: tuple[SuiteName, ...] = ("rows", "moments")
 _DEVICE_PROCESSES = 2
+_PILOT = 500  # people asked before, in the open: enough to correct what the bundled study's row_norm takes
 _STILL_SECONDS = 300.0
 
 
@@ -118,17 +123,22 @@ class Asked:
     formula: str
     right: int
     left: int
+    pilot: list[Answers] | None = None
+    """Other people, by whom what shrinking rows takes is corrected."""
 
 
 def run_demo(args: argparse.Namespace) -> int:
     """Everything, and clean up."""
-    asked = _what(args)
+    if args.study is None and args.suite is None:
+        return _run_both(args)
+    asked = _what(args, args.suite)
     # The folder holds every party's keys: it is removed whatever happens, Ctrl-C and SIGTERM included.
     with (
         tempfile.TemporaryDirectory(prefix="trimask-demo-", ignore_cleanup_errors=True) as folder,
         shown_steps() as progress,
     ):
-        outcome = _collect(args, asked, Path(folder), progress)
+        _keep_earlier(args.out)
+        outcome = _collect(asked, Path(folder), args.out, progress)
     if args.json:
         report.print_report_json(outcome)
     else:
@@ -136,12 +146,38 @@ def run_demo(args: argparse.Namespace) -> int:
     return 0
 
 
-def _what(args: argparse.Namespace) -> Asked:
+def _run_both(args: argparse.Namespace) -> int:
+    """The bundled study in both suites, of the same people."""
+    asked = {suite: _what(args, suite) for suite in _BOTH}
+    found: dict[SuiteName, report.Outcome] = {}
+    _keep_earlier(args.out)
+    with shown_steps() as progress:
+        for suite, what in asked.items():
+            with tempfile.TemporaryDirectory(prefix="trimask-demo-", ignore_cleanup_errors=True) as folder:
+                found[suite] = _collect(what, Path(folder), args.out / suite, progress)
+    both.save(found["rows"], found["moments"], args.out)
+    if args.json:
+        print_json(both.to_dict(found["rows"], found["moments"]))
+    else:
+        both.print_both(found["rows"], found["moments"], args.out, Console())
+    return 0
+
+
+def _keep_earlier(out: Path) -> None:
+    kept = report.keep_earlier(out)
+    if kept is not None:
+        print(f"An earlier demo was in {out}; it is kept in {kept}", file=sys.stderr)
+
+
+def _what(args: argparse.Namespace, suite: SuiteName | None) -> Asked:
     if (args.study is None) != (args.rows is None):
         raise ConfigError("give --study FILE.toml and --rows FILE.csv together")
+    if args.pilot is not None and args.study is None:
+        raise ConfigError("--pilot goes with --study and --rows; the bundled study has a pilot of its own")
+    pilot = None
     if args.study is None:
-        definition = load_definition(bundled_definition(args.suite or "rows"))
-        people = blood_pressure_population(args.participants or 1024, args.seed)
+        definition = load_definition(bundled_definition(suite or "rows"))
+        people = blood_pressure_population(args.participants or 2048, args.seed)
         formula = args.formula or "systolic ~ age + bmi + salt + smoker + C(activity)"
     else:
         definition = load_definition(args.study)
@@ -150,29 +186,35 @@ def _what(args: argparse.Namespace) -> Asked:
         if table.unused:
             print(f"Not asked by the study, so left out: {', '.join(table.unused)}", file=sys.stderr)
         formula = args.formula or default_formula(definition.schema)
-    suite = definition.collection.suite
-    if args.suite not in (None, suite):
-        raise ConfigError(f'{args.study} says suite = "{suite}" under [collection]; change it there')
+        if args.pilot is not None:
+            pilot = read_people(args.pilot, definition.schema, definition.form).answers
+    if suite not in (None, definition.collection.suite):
+        own = definition.collection.suite
+        raise ConfigError(f'{args.study} says suite = "{own}" under [collection]; change it there')
     definition = definition.changed(
         epsilon=args.epsilon,
         delta=args.delta,
         exact=args.exact or None,
         release_rows=args.release_size or len(people),
     )
-    if suite == "moments":
-        if args.left or args.block_size:
+    if definition.collection.suite == "moments":
+        if (args.study is not None or args.suite == "moments") and (args.left or args.block_size):
             raise ConfigError(
                 "the moments suite has no left providers and no blocks: leave out --left and --block-size"
             )
-        return Asked(definition, people, formula, args.right or 2, 0)
+        if args.release_size:
+            definition = definition.changed(several_releases=True)
+        if args.study is None and not args.exact:
+            pilot = blood_pressure_population(_PILOT, args.seed + 1)
+        return Asked(definition, people, formula, args.right or 2, 0, pilot)
     block = args.block_size or min(definition.collection.block_rows or len(people), len(people))
     if len(people) < block:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
     left = 2 if args.left is None else args.left
-    return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left)
+    return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left, pilot)
 
 
-def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Steps) -> report.Outcome:
+def _collect(asked: Asked, folder: Path, out: Path, progress: Steps) -> report.Outcome:
     started = time.monotonic()
     keys = folder / "keys"
     nodes = 1 + asked.right + asked.left
@@ -187,18 +229,22 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Ste
         SystemRandom(),
         owner_public_key(keys / "owner", make=False),
     )
+    if asked.pilot is not None:
+        study = with_pilot(study, asked.pilot)
     signed = SignedStudy(study)
     for name in parties:
         signed = signed.with_approval(sign(study, keys / name, SystemClock().now_ms()))
     study_file = folder / "study.json"
     write_signed(study_file, signed, replace=False)
 
-    progress.begin(f"start {nodes} nodes", nodes)
-    with ProcessCluster(keys):
+    suite = study.suite.name
+    progress.begin(f"{suite}: start {nodes} nodes", nodes)
+    with ProcessCluster(keys) as cluster:
         progress.reach(nodes)
         owner.open_study(signed, keys / "owner")
-        verb = "mask" if study.suite.name == "rows" else "prove"
-        progress.begin(f"participants {verb}, split, upload", len(asked.people))
+        before = cluster.cpu_seconds()
+        verb = "mask" if suite == "rows" else "prove"
+        progress.begin(f"{suite}: people {verb}, split, upload", len(asked.people))
         submitted = time.monotonic()
         submit_all(study_file, asked.people, _DEVICE_PROCESSES, progress.reach)
         submit_seconds = time.monotonic() - submitted
@@ -215,23 +261,25 @@ def _collect(args: argparse.Namespace, asked: Asked, folder: Path, progress: Ste
             if not published:
                 raise TrimaskError(status.note or "nothing was published")
             dataset = connection.dataset(published[0].id)
-        kept = report.keep_earlier(args.out)
-        if kept is not None:
-            print(f"An earlier demo was in {args.out}; it is kept in {kept}", file=sys.stderr)
-        dataset.save(args.out)
+        used = cluster.cpu_seconds()
+        dataset.save(out)
     return report.make_outcome(
         study=study,
-        dataset=trimask.Dataset.open(args.out, study_id=study.id),
+        dataset=trimask.Dataset.open(out, study_id=study.id),
         people=asked.people,
         formula=asked.formula,
-        out=args.out,
-        seconds={"submit": submit_seconds, "total": time.monotonic() - started},
+        out=out,
+        seconds={
+            "submit": submit_seconds,
+            "total": time.monotonic() - started,
+            **({} if before is None or used is None else {"cpu": used - before}),
+        },
         status=asdict(status),
     )
 
 
 def _wait_closed(study: Study, total: int, progress: Steps) -> None:
-    done = "blocks masked, pooled, erased" if study.suite.name == "rows" else "reports checked, added, erased"
+    done = "rows: blocks masked, pooled" if study.suite.name == "rows" else "moments: reports checked, added"
     progress.begin(done, total)
     seen, moved = None, time.monotonic()
     while True:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask_cli.own_plan.predict import Population, Prediction, people_needed, predict
+from trimask.fit.least_squares import DETECTABLE
+from trimask_cli.own_plan.first_order import Ladder, Needs, Sizes, cheapest, without
+from trimask_cli.own_plan.predict import Population, Prediction, predict
 from trimask_cli.own_plan.recommend import Recommendation, in_suite, recommend
 from trimask_cli.study_file import default_formula, toml_value
-from trimask_cli.table.people import read_people
+from trimask_client.table import read_people
 from trimask_core.basics.errors import ConfigError, ParameterError
+from trimask_core.study.schema import Schema
 from trimask_core.study.settings import SuiteName
 from trimask_terminal.options import print_json
 from trimask_theory.planning.definition import Expected, StudyDefinition, draw_people
@@ -32,12 +36,22 @@ from trimask_theory.planning.study_definition import load_definition
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """One suite: as the definition has it, with the best clipping, and the people needed for the errors wanted."""
+    """One suite: as the definition has it, with the best clipping, and how large it must be for what is wanted."""
 
     as_given: Prediction
     advice: Recommendation
-    needed: int | None
-    needed_best: int | None
+    sizes: dict[str, Sizes]
+    together: Sizes
+    without: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A coefficient, the size of effect that is to be seen (None where an error was asked for), and the error for it."""
+
+    name: str
+    effect: float | None
+    error: float
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,11 @@ class OwnPlan:
     definition: StudyDefinition
     formula: str
     basis: str
-    wanted: dict[str, float]
+    rows: int
+    wanted: list[Wanted]
     suites: dict[SuiteName, SuitePlan]
+    smaller: tuple[str, Sizes] | None = None
+    """A model of fewer questions, where all of them ask for far more people than there are, and what it asks for."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -56,13 +73,15 @@ class OwnPlan:
             "study": self.definition.title,
             "formula": self.formula,
             "basis": self.basis,
-            "wanted": self.wanted,
+            "smaller": self.smaller and {"formula": self.smaller[0], "needed": asdict(self.smaller[1])},
+            "wanted": [asdict(item) for item in self.wanted],
             "suites": {
                 name: {
                     "as_given": plan.as_given.to_dict(),
                     "recommended": plan.advice.to_dict(),
-                    "people_needed": plan.needed,
-                    "people_needed_recommended": plan.needed_best,
+                    "needed": {one: asdict(sizes) for one, sizes in plan.sizes.items()},
+                    "needed_together": asdict(plan.together),
+                    "people_without": {one: round(ratio, 3) for one, ratio in plan.without.items()},
                 }
                 for name, plan in self.suites.items()
             },
@@ -71,7 +90,6 @@ class OwnPlan:
 
 _DRAWN = 4000
 _PILOT = 20_000  # as many of a pilot at most: each point of the trade-off of clipping encodes them again
-_MANY_COLUMNS = 60
 
 
 def run_own(args: argparse.Namespace) -> int:
@@ -93,28 +111,51 @@ def _planned(args: argparse.Namespace) -> OwnPlan:
     rows = args.rows or definition.collection.release_rows
     formula = args.formula or default_formula(definition.schema)
     population, basis = _population(args, definition)
-    names = _suites(definition, args.suite)
-    columns = len(definition.schema.columns)
-    if columns > _MANY_COLUMNS and args.formula is None:
-        print(
-            f"{columns} columns: a model of all of them takes minutes; --formula names fewer", file=sys.stderr
-        )
     suites: dict[SuiteName, SuitePlan] = {}
-    wanted: dict[str, float] = {}
-    for name in names:
+    wanted: list[Wanted] = []
+    for name in _suites(definition, args.suite):
         print(f"planning the {name} suite ...", file=sys.stderr)
         given = in_suite(definition, name)
-        first = predict(given, population, formula, rows, args.right, args.left)
-        wanted = _wanted(args.se or [], first.names)
-        advice = recommend(given, population, formula, rows, args.right, args.left)
-        needed = best = None
-        if wanted:
-            needed = people_needed(given, population, formula, wanted, args.right, args.left)
-            # More people are served by less clipping, fewer by more: the advice for about as many as it will be.
-            there = recommend(given, population, formula, needed, args.right, args.left) if needed else advice
-            best = people_needed(there.definition, population, formula, wanted, args.right, args.left)
-        suites[name] = SuitePlan(first, advice, needed, best)
-    return OwnPlan(definition, formula, basis, wanted, suites)
+        advice = recommend(given, population, formula, rows, args.right, args.left, args.cover)
+        first = advice.unclipped
+        if given.privacy.row_norm is not None:
+            first = predict(given, population, formula, rows, args.right, args.left)
+        wanted = _wanted(args, advice.ladder)
+        needs, limits = Needs(advice.ladder, args.cover), [(item.name, item.error) for item in wanted]
+        sizes = {one: needs.of([(one, error)]) for one, error in limits}
+        suites[name] = SuitePlan(first, advice, sizes, needs.of(limits), without(advice.ladder, limits))
+    plan = OwnPlan(definition, formula, basis, rows, wanted, suites)
+    return replace(plan, smaller=_smaller(plan, population, args))
+
+
+_FAR = 20
+_ASKED = 4
+
+
+def _smaller(plan: OwnPlan, population: Population, args: argparse.Namespace) -> tuple[str, Sizes] | None:
+    """The study of a few cheap questions, where the whole one is far out of reach."""
+    name, suite = _cheapest_suite(plan)
+    schema, needed = plan.definition.schema, suite.together.people or math.inf
+    if needed < _FAR * plan.rows or len(schema.attributes) <= _ASKED + 1 or schema.derived or args.formula:
+        return None
+    ladder = suite.advice.ladder
+    chosen = cheapest(ladder, [(item.name, item.error) for item in plan.wanted], _ASKED)
+    response = plan.formula.partition("~")[0].strip()
+    whole = in_suite(plan.definition, name)
+    attributes = tuple(item for item in whole.schema.attributes if item.name in (response, *chosen))
+    small = replace(whole, schema=Schema(attributes, (), schema.ones), form=None, weight=None)
+    asked = [item.name for item in attributes]
+    people = [{key: person[key] for key in asked} for person in population.people]
+    formula = default_formula(small.schema)
+    found = recommend(
+        small, replace(Population(people), pilot=population.pilot), formula, plan.rows, args.right, args.left
+    )
+    wanted = [(one, size / DETECTABLE) for one, size in found.ladder.effects.items()]
+    return formula, Needs(found.ladder, args.cover).of(wanted)
+
+
+def _cheapest_suite(plan: OwnPlan) -> tuple[SuiteName, SuitePlan]:
+    return min(plan.suites.items(), key=lambda item: item[1].together.people or math.inf)
 
 
 def _suites(definition: StudyDefinition, asked: str) -> list[SuiteName]:
@@ -141,55 +182,149 @@ def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[
             "errors may well be several times larger"
         )
     expected = definition.expected or Expected()
-    return Population(draw_people(definition.schema, expected, _DRAWN)), basis
+    return Population(draw_people(definition.schema, expected, _DRAWN), pilot=False), basis
 
 
-def _wanted(pairs: list[str], names: tuple[str, ...]) -> dict[str, float]:
-    wanted = {}
-    for pair in pairs:
-        name, _, text = pair.partition("=")
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if name not in names or not value > 0:
-            raise ConfigError(f"--se {pair}: write NAME=ERROR, with NAME one of {', '.join(names)}")
-        wanted[name] = value
-    return wanted
+def _wanted(args: argparse.Namespace, ladder: Ladder) -> list[Wanted]:
+    """Of --effect and --se, or an effect of the standard size for each coefficient."""
+    found: list[Wanted] = []
+    for option, pairs in (("effect", args.effect or []), ("se", args.se or [])):
+        for pair in pairs:
+            name, _, text = pair.partition("=")
+            standard = ladder.effects.get(name) if option == "effect" and not text else None
+            try:
+                value = abs(float(text)) if standard is None else standard
+            except ValueError:
+                value = 0.0
+            if name not in ladder.names or not 0 < value < math.inf:
+                shape = "NAME or NAME=SIZE" if option == "effect" else "NAME=ERROR"
+                raise ConfigError(
+                    f"--{option} {pair}: write {shape}, with NAME one of {', '.join(ladder.names)}"
+                )
+            effect = option == "effect"
+            found.append(Wanted(name, value if effect else None, value / DETECTABLE if effect else value))
+    return found or [Wanted(name, size, size / DETECTABLE) for name, size in ladder.effects.items()]
 
 
 def render(plan: OwnPlan) -> RenderableType:
-    """Errors of every coefficient in every suite, then what to write to have less of them."""
+    """How many people, what this many show in every suite, what to write to have more of it, and the way on."""
     given = next(iter(plan.suites.values())).as_given
-    head = f"{plan.definition.title}: {plan.formula}, one release of {given.rows:,} people"
+    epsilon = plan.definition.privacy.epsilon
+    head = f"{plan.definition.title}: {plan.formula}; epsilon {epsilon:g}, {plan.rows:,} people"
     if given.effective_rows is not None and plan.definition.weight is not None:
         head += f", worth {given.effective_rows:,} by their weights ({plan.definition.weight.attribute})"
     parts: list[RenderableType] = [Text(head, style="bold"), Text(f"By {plan.basis}.", style="dim"), Text()]
+    parts += [_needed(plan), Text(_needed_note(plan), style="dim"), Text()]
     parts.append(_errors(plan))
     note = (
-        "Standard errors as a release will show them: sampling and noise together. Yellow: above a third of the estimate, "
-        "red: above it. Best: with the clipping below, its bias included."
+        "Standard errors, sampling and noise together: medians of releases drawn; in brackets in how many of "
+        "them the coefficient is bounded, where not in all. Yellow: above a third of the estimate, red: above it. Best: "
+        "with the clipping below, its bias included."
     )
     parts += [Text(note, style="dim"), Text()]
     for name, suite in plan.suites.items():
         parts += [*_advice(name, suite), Text()]
-    if plan.wanted:
-        parts.append(_needed(plan))
-    return Group(*parts)
+    return Group(*parts, Text(_way_on(plan), style="bold"))
+
+
+def _needed(plan: OwnPlan) -> Table:
+    effects = all(item.effect is not None for item in plan.wanted)
+    table = Table(
+        title="How many people, or which epsilon",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+    )
+    table.add_column("", no_wrap=True)
+    headings = ["effect" if effects else "error", "raw rows"]
+    for name in plan.suites:
+        headings += [f"{name}: people", "or epsilon"]
+    for heading in headings:
+        table.add_column(heading, justify="right", header_style="dim")
+    for item in plan.wanted:
+        sizes = [suite.sizes[item.name] for suite in plan.suites.values()]
+        table.add_row(item.name, f"{item.effect or item.error:.2g}", *_cells(sizes))
+    if len(plan.wanted) > 1:
+        together = [suite.together for suite in plan.suites.values()]
+        table.add_row("all of these", "", *_cells(together), style="bold")
+    return table
+
+
+def _cells(sizes: Sequence[Sizes]) -> list[str]:
+    cells = [f"{sizes[0].raw:,}"]
+    for one in sizes:
+        cells += [people_words(one.people), "> 100" if one.epsilon is None else f"{one.epsilon:g}"]
+    return cells
+
+
+def people_words(count: int | None) -> str:
+    """A number of people."""
+    return "> 100 million" if count is None else f"{count:,}"
+
+
+def _needed_note(plan: OwnPlan) -> str:
+    epsilon = plan.definition.privacy.epsilon
+    note = f"People at epsilon {epsilon:g}, or the epsilon at {plan.rows:,} people, by the best clipping at each, such that "
+    if all(item.effect is not None for item in plan.wanted):
+        note += "an effect of this size is found four times in five (a test of level 5 %)"
+    else:
+        note += "the standard error is as asked"
+    note += " and practically every release has a fit."
+    if not any(
+        suite.advice.ladder.effects.get(item.name) != item.effect
+        for item in plan.wanted
+        for suite in plan.suites.values()
+    ):
+        note += (
+            " Standard sizes: the answer moves by 0.2 of its deviation for one deviation of a number, by 0.4 between "
+            "yes and no or two levels; name your own with --effect NAME=SIZE."
+        )
+    return note
+
+
+def _way_on(plan: OwnPlan) -> str:
+    """The sentence to take away: what is seen, and with how many people, or at which epsilon, all would be."""
+    name, suite = _cheapest_suite(plan)
+    seen = [
+        one for one, sizes in suite.sizes.items() if sizes.people is not None and sizes.people <= plan.rows
+    ]
+    what = f"{len(seen)} of {len(plan.wanted)} effects" if seen else "no effect of this size"
+    epsilon = plan.definition.privacy.epsilon
+    words = f"{plan.rows:,} people at epsilon {epsilon:g}: {what} can be relied on to be seen ({name} suite)"
+    if len(seen) == len(plan.wanted):
+        return words + "."
+    together = suite.together
+    ways = []
+    if together.people is not None:
+        ways.append(f"{people_words(together.people)} people")
+    if together.epsilon is not None:
+        ways.append(f"epsilon {together.epsilon:g}")
+    words += f"; all of them with {' or '.join(ways) or 'more than 100 million people'}"
+    costly = [(one, ratio) for one, ratio in suite.without.items() if ratio < 0.9][:3]
+    if costly:
+        named = ", ".join(f"{one} ({ratio:.2g} times the people)" for one, ratio in costly)
+        words += f"; leaving out one of these columns makes it fewer: {named}"
+    if plan.smaller is not None:
+        formula, sizes = plan.smaller
+        also = "" if sizes.epsilon is None else f" or epsilon {sizes.epsilon:g}"
+        words += f". A study of {formula} alone: {people_words(sizes.people)} people{also}"
+    return words + "."
 
 
 def _errors(plan: OwnPlan) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(
-        "", no_wrap=True, min_width=max(map(len, next(iter(plan.suites.values())).as_given.names))
-    )
+    table = Table(
+        title=f"What one release of {plan.rows:,} people shows", title_justify="left", title_style="bold",
+        box=None, pad_edge=False,
+    )  # fmt: skip
+    first = next(iter(plan.suites.values())).as_given
+    table.add_column("", no_wrap=True, min_width=max(map(len, first.names)))
     for heading in (
         "estimate",
         "raw rows",
         *(f"{name}{part}" for name in plan.suites for part in ("", ", best")),
     ):
         table.add_column(heading, justify="right", header_style="dim")
-    first = next(iter(plan.suites.values())).as_given
     for j, name in enumerate(first.names):
         cells: list[RenderableType] = [
             Text(name),
@@ -197,59 +332,76 @@ def _errors(plan: OwnPlan) -> Table:
             f"{first.se_sampling[j]:.2g}",
         ]
         for suite in plan.suites.values():
-            best = suite.advice.best
-            cells.append(_error(suite.as_given.se[j], suite.as_given.bias[j], first.coefficients[j]))
-            cells.append(_error(best.se[j], best.bias[j], first.coefficients[j]))
+            cells += [_error(suite.as_given, j), _error(suite.advice.best, j)]
         table.add_row(*cells)
     return table
 
 
-def _error(se: float, bias: float, coefficient: float) -> Text:
-    total = math.hypot(se, bias)
+def _error(point: Prediction, j: int) -> Text:
+    total, coefficient = math.hypot(point.se[j], point.bias[j]), abs(point.coefficients[j])
     if not math.isfinite(total):
-        return Text("no fit", style="red")
-    style = "red" if total > abs(coefficient) else "yellow" if total > abs(coefficient) / 3 else "green"
-    return Text(f"{total:.2g}", style=style)
+        return Text("-", style="red")
+    style = "red" if total > coefficient else "yellow" if total > coefficient / 3 else "green"
+    some = "" if point.seen[j] == point.drawn else f" ({point.seen[j] / point.drawn:.0%})"
+    return Text(f"{total:.2g}{some}", style=style)
+
+
+def _fits(point: Prediction) -> str:
+    every = (
+        "every release has a fit"
+        if point.fits == point.drawn
+        else f"fits in {point.fits} of {point.drawn} releases"
+    )
+    if not math.isfinite(point.inflation):
+        return every
+    return f"{every}, median errors {point.inflation:.3g} times those of raw rows"
 
 
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
-    times = f"errors {given.inflation:.3g} times those of raw rows"
-    if given.problem or not math.isfinite(given.inflation):
-        times = (
-            "no fit at all"
-            if given.problem
-            else "no fit of every coefficient: too much noise, or too few people"
-        )
-    lines = [Text(f"{name}: sigma = {given.sigma:.3g}, {times}", style="bold")]
+    lines = [Text(f"{name}: sigma = {given.sigma:.3g}; {_fits(given)}", style="bold")]
     if not suite.advice.settings:
-        return [*lines, Text("  No clipping does better.")]
-    better = f"Better, {best.inflation:.3g} times," if math.isfinite(best.inflation) else "Better,"
+        return [*lines, Text("  No clipping does better and lets intervals hold."), *_prices(suite)]
+    by = f"shrinking {best.clipped:.0%} of the rows" if suite.advice.clips else "by scales within the bounds"
     lines.append(
         Text(
-            f"  {better} shrinking {best.clipped:.0%} of the rows (choose by what is known "
-            "before, never by this study's answers):"
+            f"  Better: {_fits(best)}, {by} (choose by what is known before, never by this study's answers):"
         )
     )
     for section, values in suite.advice.settings.items():
         shown = ", ".join(f"{key} = {toml_value(value)}" for key, value in values.items())
         where = "[privacy]" if section == "privacy" else f"[[attributes]] {section}"
         lines.append(Text(f"    {where:<28} {shown}"))
-    return lines
-
-
-def _needed(plan: OwnPlan) -> Group:
-    wanted = ", ".join(f"{name} to {value:g}" for name, value in plan.wanted.items())
-    lines = [Text(f"People needed for {wanted}", style="bold")]
-    for name, suite in plan.suites.items():
+    if suite.advice.pilot and suite.advice.clips:
         lines.append(
-            Text(f"  {name}: {_people(suite.needed)}; with the best clipping {_people(suite.needed_best)}")
+            Text(
+                "    and make it with `trimask study new --pilot FILE`: estimates are corrected by the pilot's rows"
+            )
         )
-    return Group(*lines)
+    elif suite.advice.clips:
+        lines.append(
+            Text(
+                "    Without a pilot's rows nothing is corrected, and every result says so: take a larger one."
+            )
+        )
+    return [*lines, *_prices(suite)]
 
 
-def _people(count: int | None) -> str:
-    return "more than 100 million" if count is None else f"{count:,}"
+def _prices(suite: SuitePlan) -> list[Text]:
+    """What it costs that intervals hold of more."""
+    words = {"slopes": "slopes", "means": "means too", "moments": "second moments too"}
+    shown = []
+    for what, point in suite.advice.prices.items():
+        norm = f"row_norm {point.row_norm:.4g}" if point.left else "the bounds alone"
+        if math.isfinite(point.inflation):
+            shown.append(f"{words[what]} {point.inflation:.3g} times ({norm})")
+    if not shown:
+        return []
+    return [
+        Text(
+            f"  Errors, to first order, where intervals hold (--cover) of {'; of '.join(shown)}.", style="dim"
+        )
+    ]
 
 
 _FORMATS = (".png", ".svg", ".pdf")
@@ -264,7 +416,7 @@ def save_plot(plan: OwnPlan, path: Path) -> None:
     panels = figure.subplots(1, len(plan.suites), squeeze=False)[0]
     figure.suptitle(f"{plan.definition.title}: what clipping to row_norm costs and saves", fontsize=12)
     for axes, (name, suite) in zip(panels, plan.suites.items(), strict=True):
-        curve = sorted((p for p in suite.advice.curve if not p.problem), key=lambda p: p.row_norm)
+        curve = sorted(suite.advice.curve, key=lambda p: p.row_norm)
         norms = [point.row_norm for point in curve]
         axes.plot(norms, [_part(p, p.se_privacy) for p in curve], "--", color="#0072B2", lw=2, label="noise")
         axes.plot(
@@ -272,18 +424,15 @@ def save_plot(plan: OwnPlan, path: Path) -> None:
         )
         total = [math.sqrt(max(p.inflation**2 - 1, 0.0)) for p in curve]
         axes.plot(norms, total, "-", color="black", lw=2, label="together")
-        best = suite.advice.best
-        if suite.advice.settings:
+        best = suite.advice.prices[suite.advice.cover]
+        if suite.advice.clips:
             point = best.row_norm, math.sqrt(max(best.inflation**2 - 1, 0.0))
             axes.plot(*point, "o", color="black")
             words = f"best: {best.row_norm:.3g}, {best.clipped:.0%} shrunk"
             axes.annotate(words, point, (8, 8), textcoords="offset points", fontsize=9)
-        without = suite.advice.unclipped
-        if not without.problem:
-            level = math.sqrt(max(without.inflation**2 - 1, 0.0))
-            axes.axhline(
-                level, color="#555555", lw=1, ls=":", label=f"no clipping (norm {without.row_norm:.3g})"
-            )
+        bounds = suite.advice.ladder.prediction(suite.advice.ladder.rungs[0])
+        level = math.sqrt(max(bounds.inflation**2 - 1, 0.0))
+        axes.axhline(level, color="#555555", lw=1, ls=":", label=f"no clipping (norm {bounds.row_norm:.3g})")
         axes.set(title=f"{name} suite", xlabel="row_norm", ylabel="error, in standard errors of raw rows")
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25)

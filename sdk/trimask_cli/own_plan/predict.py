@@ -1,38 +1,63 @@
-"""What a release would show: the researcher's own fit on the moments that people like these are expected to give.
+"""What a release would show: releases of people like these are drawn, and fitted as a researcher will fit them.
 
-The people are a pilot's, or drawn from what the owner expects. Their second moments times n / (people there), with the
-law of the noise that the study declares, are handed to `trimask.fit.ols`: the standard errors are then those a release
-will print, but for what the release's own noise does to them. The columns' correlations are the people's, which plans
-that assume independent columns get wrong. The bias of clipping is the fit on clipped rows less the fit on whole ones.
+The people are a pilot's, or drawn from what the owner expects. To their second moments times n / (people there) noise of the
+law that the study declares is added, and `trimask.fit` does the rest; so errors are those that releases print, with what
+the noise does to them, and where it is near the signal some releases have no fit. The columns' correlations are the
+people's, which plans that assume independent columns get wrong. With a pilot's rows the bias of clipping is corrected, and
+the correction's error is in the standard errors; without, it is the fit on clipped rows less the fit on whole ones. How
+much bias is left beside the error, for slopes, means and second moments, is `left`
+(docs/theory/verified-moments.md#pilot). Left out: that people of a release differ from the pilot's by chance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
+from trimask.fit.clipping import means_left, second_moments_left, slopes_left
+from trimask.fit.design import INTERCEPT, Design
+from trimask.fit.least_squares import solve
 from trimask.moments.moments import Moments, effective
 from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
 from trimask.simulation import drafted
 from trimask_core.basics.errors import ConfigError
+from trimask_core.moments.columns import CLIPPED
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.study.definition import Study
+from trimask_core.study.pilot import PilotCorrection
 from trimask_core.study.schema import Schema
-from trimask_theory.moments.noise_law import Matrix
+from trimask_theory.moments.noise_law import EntriesLaw, Matrix, RowsLaw
 from trimask_theory.planning.definition import StudyDefinition
+from trimask_theory.planning.pilot import (
+    ALLOWED,
+    Whole,
+    correction_of,
+    scaled_reports,
+    schema_map,
+    shrunk_reports,
+    whole_numbers,
+)
 
-_MOST_PEOPLE = 10**8
+COVERS = ("slopes", "means", "moments")
+"""What must be covered by intervals: the model's slopes; means too; variances and covariances too."""
+DRAWS = 40
+"""Releases that are drawn: half of them where there are many columns, and more where some leave a coefficient unbounded."""
+HARD = 5
+MANY_COLUMNS = 24
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A fit at n people, coefficient by coefficient; `problem` says why there is none, and errors are then infinite."""
+    """A fit at n people, coefficient by coefficient. Errors are the medians over the releases drawn in which a coefficient
+    is bounded (`seen` of `drawn`; of those drawn `fits` had a fit), and infinite where it is in none.
+    """
 
     suite: str
     rows: int
@@ -45,9 +70,18 @@ class Prediction:
     se_privacy: tuple[float, ...]
     se_sampling: tuple[float, ...]
     bias: tuple[float, ...]
-    problem: str = ""
+    drawn: int = 0
+    fits: int = 0
+    seen: tuple[int, ...] = ()
     effective_rows: int | None = None
     """How many people n are worth by their weights; None where all count the same."""
+    left: Mapping[str, float] = field(default_factory=dict)
+    """The largest bias that may be left, in standard errors of sampling and noise, of each of `COVERS`; none unclipped."""
+
+    def covers(self, what: str) -> bool:
+        """Whether intervals hold of this and of all before it in `COVERS`."""
+        kinds = COVERS[: COVERS.index(what) + 1]
+        return all(self.left.get(kind, 0.0) <= ALLOWED for kind in kinds)
 
     @property
     def inflation(self) -> float:
@@ -59,8 +93,9 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what is infinite is null."""
         columns = zip(
-            self.names, self.coefficients, self.se, self.se_privacy, self.se_sampling, self.bias, strict=True
-        )
+            self.names, self.coefficients, self.se, self.se_privacy, self.se_sampling, self.bias,
+            self.seen or (0,) * len(self.names), strict=True,
+        )  # fmt: skip
         return {
             "suite": self.suite,
             "rows": self.rows,
@@ -69,11 +104,13 @@ class Prediction:
             "row_norm": self.row_norm,
             "clipped": self.clipped,
             "inflation": _finite(self.inflation),
-            "problem": self.problem,
+            "bias_left": {kind: _finite(value) for kind, value in self.left.items()},
+            "releases_drawn": self.drawn,
+            "releases_with_a_fit": self.fits,
             "coefficients": [
                 {"name": name, "coef": coef, "se": _finite(se), "se_privacy": _finite(noise),
-                 "se_sampling": _finite(raw), "clipping_bias": _finite(bias)}
-                for name, coef, se, noise, raw, bias in columns
+                 "se_sampling": _finite(raw), "clipping_bias": _finite(bias), "releases_that_bound_it": seen}
+                for name, coef, se, noise, raw, bias, seen in columns
             ],
         }  # fmt: skip
 
@@ -87,7 +124,11 @@ class Population:
     """People to plan by, encoded once for each way of encoding them."""
 
     people: Sequence[Mapping[str, object]]
+    pilot: bool = True
+    """Whether these are rows of people, that a study may be corrected by; made-up ones are not."""
     _rows: dict[Schema, Matrix] = field(default_factory=dict, repr=False)
+    _read: list[dict[str, float | str]] = field(default_factory=list, repr=False)
+    _whole: dict[Schema, Whole] = field(default_factory=dict, repr=False)
     _reports: dict[MomentsLayout, tuple[Matrix, float]] = field(default_factory=dict, repr=False)
 
     def scaled(self, schema: Schema) -> Matrix:
@@ -104,6 +145,24 @@ class Population:
         kept = np.minimum(1.0, limit / norms) * self.roots(study)
         return rows * kept[:, None], float((norms > limit * (1 + 1e-12)).mean())
 
+    def sent(self, study: Study) -> tuple[Matrix, float]:
+        """What devices send, in the schema's scaled columns, times the roots of weights, and the share shrunk."""
+        if study.suite.name == "rows":
+            return self.clipped_rows(study)
+        rows, clipped = self.reports(study.moments.layout)
+        return rows @ schema_map(study.moments.layout).T, clipped
+
+    def whole(self, study: Study) -> Matrix:
+        """The same without any clipping."""
+        if study.suite.name == "rows":
+            return self.scaled(study.schema) * self.roots(study)[:, None]
+        layout = MomentsLayout.of(study.schema, None, study.moments.layout.weight)
+        return self.reports(layout)[0] @ schema_map(layout).T
+
+    def correction(self, study: Study) -> PilotCorrection:
+        """What these people would have signed with the study."""
+        return correction_of(self.whole(study), self.sent(study)[0])
+
     def roots(self, study: Study) -> Matrix:
         """The root of each person's weight over the largest; ones in a study without weights."""
         weight, schema = study.weight, study.schema
@@ -112,16 +171,21 @@ class Population:
         used = [weight.used(schema, weight.of(schema, one)) for one in self.people]
         return np.sqrt(np.array(used) / weight.bounds(schema)[1])
 
+    def _shrunk(self, layout: MomentsLayout) -> Matrix:
+        schema = layout.schema
+        if schema not in self._whole:
+            if not self._read:  # once: the ways of planning a study ask the same questions
+                self._read = [schema.read(one) for one in self.people]
+            self._whole[schema] = whole_numbers(MomentsLayout.of(schema), self._read)
+        return shrunk_reports(layout, self._whole[schema])
+
     def reports(self, layout: MomentsLayout) -> tuple[Matrix, float]:
         """(1, z / w) of the moments suite as sent, and the share shrunk to the ball."""
         if layout not in self._reports:
-            encoded = [layout.encode(one) for one in self.people]
-            widths = np.array([column.width for column in layout.columns], dtype=np.float64)
-            z = np.array([one.z for one in encoded], dtype=np.float64) / widths
-            rows = np.column_stack([np.ones(len(z)), z])
-            if layout.weight is not None:
-                rows *= np.array([[one.root / layout.weight.steps] for one in encoded])
-            self._reports[layout] = rows, float(np.mean([one.clipped for one in encoded]))
+            rows = self._shrunk(layout) if layout.weight is None else scaled_reports(layout, self.people)
+            names = [column.name for column in layout.columns]
+            shrunk = rows[:, 1 + names.index(CLIPPED)] if layout.ball is not None else np.zeros(1)
+            self._reports[layout] = rows, float(np.mean(shrunk > 0))
         return self._reports[layout]
 
 
@@ -132,84 +196,115 @@ def predict(definition: StudyDefinition, population: Population, formula: str, r
         raise ConfigError(
             "a study with a [privacy.budget] publishes nothing by itself; plan its answers instead"
         )
-    study = drafted(definition.changed(release_rows=rows), right, left)
-    return predict_study(study, population, formula)
+    return predict_study(drafted(definition.changed(release_rows=rows), right, left), population, formula)
 
 
 def predict_study(study: Study, population: Population, formula: str) -> Prediction:
     """The same of a study that is made already."""
     n = study.release_rows
-    moments, kept, clipped = expected_moments(study, population, n)
-    rows = population.scaled(study.schema) * population.roots(study)[:, None]
-    whole = _plain(study, rows.T @ rows * (n / len(rows)), n)
-    worth = None if study.weight is None else whole.rows
-    shape = study.suite.name, n, study.protection.sigma, study.protection.row_norm, clipped
+    corrected = replace(study, pilot=population.correction(study)) if study.clips else study
+    made = corrected if population.pilot else study
+    observed, kept, clipped = _expected(made, population, n)
+    whole, _ = whole_moments(study, population, n)
     truth = fit.ols(whole, formula)
+    design, names = truth.estimate.design, tuple(truth.names)
     bias = fit.ols(kept, formula).coefficients - truth.coefficients
-    names, coefficients = tuple(truth.names), tuple(map(float, truth.coefficients))
-    raw = tuple(map(float, truth.bse_sampling))
-    try:
-        found = fit.ols(moments, formula)
-    except (NoiseExceedsSignal, CollinearColumns) as error:
-        lost = (math.inf,) * len(names)
-        return Prediction(
-            *shape, names, coefficients, lost, lost, raw, tuple(map(float, bias)), str(error), worth
-        )
+    if population.pilot:
+        bias = np.zeros_like(bias)  # corrected, and the correction's error is in the standard errors
+    raw = truth.bse_sampling.to_numpy()
+    many = len(whole.gram) > MANY_COLUMNS
+    least = 1 if study.protection.sigma == 0 else DRAWS // 2 if many else DRAWS
+    most = least if many or least == 1 else HARD * least
+    shown: list[Matrix] = []
+    for drawn, release in enumerate(_releases(observed, most), 1):
+        with suppress(NoiseExceedsSignal, CollinearColumns):
+            estimate = solve(release, design)
+            shown.append(np.sqrt(np.diag(estimate.cov_sampling) + np.diag(estimate.cov_privacy)))
+        if drawn == least and len(shown) == drawn and np.isfinite(shown).all():
+            break
+    errors = np.array(shown or [np.full(len(names), math.inf)])
+    bounded = np.isfinite(errors)
+    se = np.array(
+        [
+            np.median(one[held]) if held.any() else math.inf
+            for one, held in zip(errors.T, bounded.T, strict=True)
+        ]
+    )
+    privacy = np.sqrt(np.maximum(se**2 - raw**2, 0.0))
     return Prediction(
-        *shape, names, coefficients, tuple(map(float, found.bse)), tuple(map(float, found.bse_privacy)), raw,
-        tuple(map(float, bias)), effective_rows=worth,
+        study.suite.name, n, study.protection.sigma, study.protection.row_norm, clipped, names,
+        floats(truth.coefficients), floats(se), floats(privacy), floats(raw), floats(bias),
+        drawn=drawn, fits=len(shown), seen=tuple(map(int, bounded.sum(axis=0) if shown else 0 * raw)),
+        effective_rows=None if study.weight is None else whole.rows,
+        left=_left(corrected, made, population, design) if study.clips else {},
     )  # fmt: skip
+
+
+def _left(corrected: Study, made: Study, population: Population, design: Design) -> dict[str, float]:
+    n = made.release_rows
+    weighed, moments = (_expected(study, population, n)[0].moments("expected") for study in (corrected, made))
+    uncorrected = None if population.pilot else weighed.gram - moments.gram
+    slopes = slopes_left(solve(weighed, design), uncorrected)[slopes_of(design.names)]
+    left = {"slopes": float(np.max(slopes, initial=0.0))}
+    left["means"] = float(np.max(means_left(weighed, uncorrected)))
+    if len(weighed.gram) <= MANY_COLUMNS:
+        left["moments"] = float(np.max(second_moments_left(weighed, uncorrected)))
+    return left
+
+
+def floats(values: Iterable[Any]) -> tuple[float, ...]:
+    """As Python's own."""
+    return tuple(map(float, values))
+
+
+def slopes_of(names: Sequence[str]) -> list[int]:
+    """The intercept is a mean: it is covered with those."""
+    return [j for j, name in enumerate(names) if name != INTERCEPT]
+
+
+def _releases(observed: ObservedRows | ObservedMoments, count: int) -> Iterator[Moments]:
+    """Drawn from what is expected; the same for the same study and people."""
+    rng, study, n = np.random.default_rng(1), observed.study, observed.rows
+    for _ in range(count):
+        if isinstance(observed, ObservedMoments):
+            noise = EntriesLaw(observed.variances).draw(rng)
+            yield replace(observed, gram=observed.gram + noise).moments("drawn")
+        else:
+            sigma = study.rows.published_sigma
+            kept = observed.products - n * sigma**2 * np.eye(len(observed.products))
+            noise = RowsLaw(kept, n, sigma).draw(rng)
+            yield replace(observed, products=observed.products + noise).moments("drawn")
 
 
 def expected_moments(study: Study, population: Population, n: int) -> tuple[Moments, Moments, float]:
     """The release's expected moments with the law of their noise, the same without noise, and the share clipped."""
+    observed, kept, clipped = _expected(study, population, n)
+    return observed.moments("expected"), kept, clipped
+
+
+def _expected(
+    study: Study, population: Population, n: int
+) -> tuple[ObservedRows | ObservedMoments, Moments, float]:
     if study.suite.name == "rows":
         rows, clipped = population.clipped_rows(study)
         gram = rows.T @ rows * (n / len(rows))
-        noise = n * study.protection.sigma**2 * np.eye(len(gram))
-        observed: ObservedRows | ObservedMoments = ObservedRows(study, gram + noise, n)
-        kept = gram
-    else:
-        rows, clipped = population.reports(study.moments.layout)
-        gram = rows.T @ rows * (n / len(rows))
-        observed = ObservedMoments(study, gram, entry_variances(study), n)
-        kept = observed.unscaled()
-    return observed.moments("expected"), _plain(study, kept, n), clipped
+        noise = n * study.rows.published_sigma**2 * np.eye(len(gram))
+        return ObservedRows(study, gram + noise, n), _plain(study, gram, n)[0], clipped
+    rows, clipped = population.reports(study.moments.layout)
+    gram = rows.T @ rows * (n / len(rows))
+    observed = ObservedMoments(study, gram, entry_variances(study), n)
+    return observed, _plain(study, observed.unscaled(), n)[0], clipped
 
 
-def _plain(study: Study, gram: Matrix, n: int) -> Moments:
+def whole_moments(study: Study, population: Population, n: int) -> tuple[Moments, float]:
+    """Of n people like these, exact and without clipping, and by how much weights scale the Gram matrix."""
+    rows = population.scaled(study.schema) * population.roots(study)[:, None]
+    return _plain(study, rows.T @ rows * (n / len(rows)), n)
+
+
+def _plain(study: Study, gram: Matrix, n: int) -> tuple[Moments, float]:
     """Without noise; weighted sums are brought to the people they are worth."""
     if study.weight is None:
-        return Moments(study.schema, gram, n, 0.0)
+        return Moments(study.schema, gram, n, 0.0), 1.0
     rows, factor = effective(study.weight, study.schema, gram, n)
-    return Moments(study.schema, factor * gram, rows, 0.0, weight=study.weight)
-
-
-def people_needed(definition: StudyDefinition, population: Population, formula: str, wanted: Mapping[str, float],
-                  right: int | None = None, left: int | None = None) -> int | None:  # fmt: skip
-    """The least n, to two digits, of one release whose named errors, bias included, are as wanted; None above 10^8."""
-
-    def enough(rows: int) -> bool:
-        found = predict(definition, population, formula, rows, right, left)
-        errors = {
-            name: math.hypot(se, bias)
-            for name, se, bias in zip(found.names, found.se, found.bias, strict=True)
-        }
-        return all(errors[name] <= limit for name, limit in wanted.items())
-
-    low = 2 * len(definition.schema.columns)
-    high = max(2 * low, 64)
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > _MOST_PEOPLE:
-            return None
-    while high > 1.02 * low + 1:
-        middle = round(math.sqrt(low * high))
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return _up(high)
-
-
-def _up(value: int) -> int:
-    """Rounded up to two digits."""
-    unit: int = 10 ** max(0, len(str(value)) - 2)
-    return -(-value // unit) * unit
+    return Moments(study.schema, factor * gram, rows, 0.0, weight=study.weight), factor

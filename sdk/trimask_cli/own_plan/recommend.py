@@ -1,24 +1,28 @@
-"""Which row_norm, centres and scales leave the least error, noise and the bias of clipping together.
+"""Which row_norm, centres and scales leave the least error among those whose intervals hold.
 
 Noise goes with row_norm^2 in the moments suite and with row_norm in the rows suite, and people's rows are far shorter
 than the longest the bounds allow, so clipping the few long ones buys more than anything else
-(docs/theory/verified-moments.md#ball-accuracy). Centres and scales of the moments suite are those of
-`trimask_theory.moments.ball.recommend_ball`; then row_norm is chosen along the lengths of the people's rows by what the
-whole machinery predicts (`predict`), the error relative to that of raw rows. The rows suite scales by the bounds, so it
-has row_norm alone. Nothing of the study's own answers may enter: these settings are public. A definition is converted to
-either suite.
+(docs/theory/verified-moments.md#ball-accuracy). Within the bounds alone the moments suite's scales weigh one column's noise
+against another's: they are found column by column, downhill. Row norms are tried with those scales and with the small ones
+of `trimask_theory.moments.ball.recommend_ball`, along the lengths of people's rows, by what the whole machinery predicts
+(`predict`): the least error relative to that of raw rows, among the norms at which the bias that may be left is at most
+ALLOWED of the standard error, of all that the owner wants covered (slopes; means too; second moments too). Where none does
+better than the bounds alone, those are recommended. The rows suite scales by the bounds, so it has row_norm alone. Nothing
+of the study's own answers may enter: these settings are public. A definition is converted to either suite.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from trimask_cli.own_plan.predict import Population, Prediction, predict
+from trimask_cli.own_plan.first_order import Ladder
+from trimask_cli.own_plan.predict import COVERS, MANY_COLUMNS, Population, Prediction, predict
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.study.schema import Attribute, Schema
@@ -58,24 +62,44 @@ def with_attributes(definition: StudyDefinition, changed: dict[str, Attribute]) 
     return replace(definition, schema=Schema(attributes, old.derived, old.ones))
 
 
-_SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35)  # more would bias other questions too much
+_ENOUGH = 2000
+"""People by whom centres and scales are found; row norms are chosen by all."""
+_REACHES = (2.5, 4.0)
+_SHARES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.35)
+_FEW = 250  # people by whom the bounds' scales are found
+_SCALE_STEPS = (1.6, 1.25)
+_SCALE_TURNS = 2  # through all columns, at most, with either step
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The definition to take, what it is predicted to do, and the curve it was chosen on, all of the same people."""
+    """The definition to take, what it is predicted to do, and the curve it was chosen on, all of the same people.
+
+    `best` and `unclipped` are drawn, `curve` and `prices` of first order: the best of the curve for each of `COVERS`, what
+    it costs to have more covered.
+    """
 
     definition: StudyDefinition
     best: Prediction
     unclipped: Prediction
     curve: tuple[Prediction, ...]
+    prices: Mapping[str, Prediction]
+    pilot: bool
+    """Whether the bias is corrected by these people's rows."""
+    ladder: Ladder
+    cover: str
+
+    @property
+    def clips(self) -> bool:
+        """Whether rows are shrunk: else settings are of scales within the bounds alone, and nothing needs a pilot."""
+        return self.definition.privacy.row_norm is not None
 
     @property
     def settings(self) -> dict[str, dict[str, float]]:
-        """What to write: {"privacy": {...}, NAME: {"centre": ..., "scale": ...}}; nothing where no clipping is best."""
+        """What to write: {"privacy": {...}, NAME: {"centre": ..., "scale": ...}}; nothing where the definition is best."""
         row_norm = self.definition.privacy.row_norm
         found: dict[str, dict[str, float]] = {} if row_norm is None else {"privacy": {"row_norm": row_norm}}
-        for item in self.definition.schema.attributes if row_norm is not None else ():
+        for item in self.definition.schema.attributes:
             grid = {"centre": item.centre, "scale": item.scale}
             given = {key: value for key, value in grid.items() if value is not None}
             if given:
@@ -88,28 +112,83 @@ class Recommendation:
             "settings": self.settings,
             "best": self.best.to_dict(),
             "unclipped": self.unclipped.to_dict(),
+            "prices": {what: point.to_dict() for what, point in self.prices.items()},
             "curve": [point.to_dict() for point in self.curve],
         }
 
 
 def recommend(definition: StudyDefinition, population: Population, formula: str, rows: int | None = None,
-              right: int | None = None, left: int | None = None) -> Recommendation:  # fmt: skip
-    """The best of a curve of row norms, for these people and this model."""
+              right: int | None = None, left: int | None = None, cover: str = "slopes") -> Recommendation:  # fmt: skip
+    """The best of a ladder of row norms, for these people and this model, with intervals that hold of what is covered."""
     bare = replace(definition, privacy=replace(definition.privacy, row_norm=None))
-    unclipped = predict(bare, population, formula, rows, right, left)
+    n, parties = rows or definition.collection.release_rows, (right, left)
+    scaled: list[tuple[StudyDefinition, Iterable[float | None]]] = [(bare, _norms(bare, population))]
     if definition.collection.suite == "moments":
-        scaled = _centred(bare, population, rows or definition.collection.release_rows, right or 3)
-    else:
-        scaled = bare
-    tried: list[tuple[Prediction, StudyDefinition]] = []
-    for norm in _norms(scaled, population):
-        candidate = replace(scaled, privacy=replace(scaled.privacy, row_norm=norm))
-        try:
-            tried.append((predict(candidate, population, formula, rows, right, left), candidate))
-        except (ImpossibleStudy, ParameterError):
-            continue  # no ball below the box holds these rows, or none is below it
-    best, taken = min([(unclipped, bare), *tried], key=lambda item: item[0].inflation)
-    return Recommendation(taken, best, unclipped, tuple(point for point, _ in tried))
+        centred = _centred(bare, population, n, right or 2, formula)
+        ways = [centred, *(_held(centred, population, reach) for reach in _REACHES)]
+        boxed = bare
+        if len(bare.schema.columns) <= MANY_COLUMNS:
+            few = Population(population.people[:: -(-len(population.people) // _FEW)], population.pilot)
+
+            def error(candidate: StudyDefinition) -> float:
+                ladder = Ladder(candidate, [], few, formula, n, parties, "slopes")
+                return ladder.prediction(ladder.rungs[0]).inflation
+
+            boxed = boxed_scales(bare, error)
+            ways.append(_at_means(boxed, population))
+        scaled = [(boxed, [None]), *((way, _norms(way, population)) for way in ways)]
+    ladder = Ladder(bare, scaled, population, formula, n, parties, cover)
+    steps = [(ladder.prediction(rung), rung) for rung in ladder.rungs]
+    best = {
+        what: min(
+            (item for item in steps if item[1].row_norm is None or item[0].covers(what)),
+            key=lambda item: item[0].inflation,
+        )
+        for what in COVERS
+    }
+    taken = best[cover][1]
+    prices = {what: found for what, (found, _) in best.items()}
+    unclipped = predict(bare, population, formula, rows, right, left)
+    point = unclipped
+    if taken is not ladder.rungs[0]:
+        point = predict(taken.definition, population, formula, rows, right, left)
+    curve = tuple(item for item, rung in steps if rung.row_norm is not None)
+    return Recommendation(taken.definition, point, unclipped, curve, prices, population.pilot, ladder, cover)
+
+
+def boxed_scales(definition: StudyDefinition, error: Callable[[StudyDefinition], float]) -> StudyDefinition:
+    """Scales within the bounds, column by column downhill from the halves of their ranges; no centre moves."""
+    best, least = definition, error(definition)
+    numeric = [item.name for item in definition.schema.attributes if item.kind in ("continuous", "integer")]
+    for step in _SCALE_STEPS:
+        for _ in range(_SCALE_TURNS):
+            before = least
+            for name in numeric:
+                item = next(item for item in best.schema.attributes if item.name == name)
+                scale = item.scale or (item.bounds[1] - item.bounds[0]) / 2
+                for other in (scale * step, scale / step):
+                    moved = with_attributes(best, {name: replace(item, scale=_rounded(other))})
+                    with suppress(ImpossibleStudy, ParameterError):
+                        if (found := error(moved)) < least * 0.999:
+                            best, least = moved, found
+                            break
+            if least == before:
+                break
+    return best
+
+
+def _at_means(definition: StudyDefinition, population: Population) -> StudyDefinition:
+    """With centres at the people's means, where a ball is smallest."""
+    schema, scaled = definition.schema, population.scaled(definition.schema)
+    changed = {}
+    for item in schema.attributes:
+        if item.kind in ("continuous", "integer"):
+            low, high = item.bounds
+            j = [column.name for column in schema.columns].index(item.name)
+            mean = schema.columns[j].center + schema.columns[j].half_range * float(scaled[:, j].mean())
+            scale = item.scale or _rounded((high - low) / 2)
+            changed[item.name] = replace(item, centre=min(max(_rounded(mean), low), high), scale=scale)
+    return with_attributes(definition, changed)
 
 
 def _norms(definition: StudyDefinition, population: Population) -> Iterator[float]:
@@ -127,7 +206,7 @@ def _norms(definition: StudyDefinition, population: Population) -> Iterator[floa
 
 
 def _centred(
-    definition: StudyDefinition, population: Population, rows: int, providers: int
+    definition: StudyDefinition, population: Population, rows: int, providers: int, formula: str
 ) -> StudyDefinition:
     """Centres and scales of numeric attributes by `recommend_ball`; levels and derived columns stay as they are."""
     privacy = definition.privacy
@@ -143,10 +222,13 @@ def _centred(
         if scaled[:, j].std() > 0 and not _reference(schema.attributes, column.name)
     ]
     fixed = [column.name not in numeric for _, column in kept]
+    names = [column.name for _, column in kept]
+    response = formula.partition("~")[0].strip()
+    some = scaled[:: max(1, len(scaled) // _ENOUGH)][:, [j for j, _ in kept]]
     try:
         ball = recommend_ball(
-            scaled[:, [j for j, _ in kept]], privacy.epsilon, privacy.delta, rows, providers,
-            privacy.honest_providers or 1, fixed=fixed, mark=0.25,
+            some, privacy.epsilon, privacy.delta, rows, providers, privacy.honest_providers or 1, fixed=fixed, mark=0.25,
+            response=names.index(response) if response in numeric and response in names else None,
         )  # fmt: skip
     except ParameterError:
         return definition
@@ -159,6 +241,18 @@ def _centred(
             changed[item.name] = replace(
                 item, centre=middle, scale=_rounded(column.half_range * float(scale))
             )
+    return with_attributes(definition, changed)
+
+
+def _held(definition: StudyDefinition, population: Population, reach: float) -> StudyDefinition:
+    """With scales at which nobody's number is further than `reach` from its centre: for columns with long tails, whose few
+    long rows decide otherwise how much the rule lets be shrunk."""
+    changed = {}
+    for item in definition.schema.attributes:
+        if item.scale is not None and item.centre is not None:
+            values = np.array([float(str(person[item.name])) for person in population.people])
+            most = float(np.abs(values - item.centre).max())
+            changed[item.name] = replace(item, scale=_rounded(max(item.scale, most / reach)))
     return with_attributes(definition, changed)
 
 

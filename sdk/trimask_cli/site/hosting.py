@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trimask_cli.site.page import INDEX, POLICY, SUMS, page_hash, sums_of
+from trimask_cli.site.page import INDEX, NOT_FOUND, POLICY, SUMS, page_hash, sums_of
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError, VerificationError
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Web, short_code
@@ -63,7 +63,7 @@ def write_site(out: Path, signed: SignedStudy, files: dict[str, bytes], *, repla
 
 def headers_of(study: Study, files: dict[str, bytes]) -> dict[str, str]:
     """What a host should send with every file. The policy is the page's own, narrowed to this study's nodes; framing can be
-    forbidden by a header alone."""
+    forbidden by a header alone. How long a file may be kept is its name's affair: `caching`."""
     scripts = _SCRIPTS.search(files[INDEX].decode())
     if scripts is None:
         raise ConfigError(f"{INDEX} has no content security policy")
@@ -76,26 +76,68 @@ def headers_of(study: Study, files: dict[str, bytes]) -> dict[str, str]:
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Strict-Transport-Security": "max-age=31536000",
-        "Cache-Control": "no-cache",
     }
 
 
+_FOR_EVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
+_HASHED = r"\.[0-9a-f]{12}\.[a-z0-9]+$"  # as `page_of` names what never changes
+
+
+def caching(path: str) -> str:
+    """How long a browser may keep a file: for ever where its name has its hash, else it asks each time."""
+    return _FOR_EVER if re.search(_HASHED, path) else _ASK_AGAIN
+
+
 def server_words(study: Study, files: dict[str, bytes], server: str) -> str:
-    """The same as settings of nginx or Caddy."""
+    """Settings of nginx or Caddy that send these headers, compress, speak HTTP/2 and let files be kept.
+
+    A link that leads nowhere is answered with what it may lack; one in which a message has made %23 of # is mended."""
     place, headers = f"/s/{short_code(study.id)}", headers_of(study, files)
+    host = require_web(study).hosts[0]
     if server == "nginx":
-        lines = [f'  add_header {name} "{value}" always;' for name, value in headers.items()]
+        name = urlsplit(host).hostname
+        kinds = "text/css text/javascript application/javascript application/json image/svg+xml"
         return "\n".join(
             [
-                f"location {place}/ {{",
-                "  access_log off;  # who opened the page is nobody's business",
-                *lines,
+                "server {",
+                "  listen 443 ssl http2;  # from nginx 1.25.1 on: listen 443 ssl; http2 on;",
+                f"  server_name {name};",
+                f"  ssl_certificate /etc/ssl/{name}.pem;",
+                f"  ssl_certificate_key /etc/ssl/{name}.key;",
+                "  root /srv/site;",
+                f"  error_page 404 {place}/{NOT_FOUND};",
+                f"  gzip on; gzip_vary on; gzip_comp_level 9; gzip_types {kinds};",
+                f"  location {place}/ {{",
+                "    access_log off;  # who opened the page is nobody's business",
+                f'    set $kept "{_ASK_AGAIN}";',
+                f'    if ($uri ~ "{_HASHED}") {{ set $kept "{_FOR_EVER}"; }}',
+                "    add_header Cache-Control $kept;",
+                *(f'    add_header {name} "{value}" always;' for name, value in headers.items()),
+                "  }",
+                f'  location ~ "^{place}/?#([\\w.-]+)$" {{ access_log off; return 302 {place}/#$1; }}',
                 "}",
             ]
         )
-    lines = [f'  header {place}/* {name} "{value}"' for name, value in headers.items()]
     return "\n".join(
-        [f"{study.web.hosts[0] if study.web else ''} {{", "  root * /srv/site", *lines, "  file_server", "}"]
+        [
+            f"{host} {{",
+            "  root * /srv/site",
+            "  encode gzip",
+            *(f'  header {place}/* {name} "{value}"' for name, value in headers.items()),
+            f'  @kept path_regexp "{_HASHED}"',
+            f'  header @kept Cache-Control "{_FOR_EVER}"',
+            f'  @asked not path_regexp "{_HASHED}"',
+            f'  header @asked Cache-Control "{_ASK_AGAIN}"',
+            f'  @mended path_regexp mended "^{place}/?#([\\w.-]+)$"',
+            f"  redir @mended {place}/#{{re.mended.1}} 302",
+            "  handle_errors {",
+            f"    rewrite * {place}/{NOT_FOUND}",
+            f"    header Cache-Control {_ASK_AGAIN}",
+            "    file_server",
+            "  }",
+            "  file_server",
+            "}",
+        ]
     )
 
 
@@ -193,7 +235,31 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
         def end_headers(self) -> None:
             for name, value in headers(self.path).items():
                 self.send_header(name, value)
+            self.send_header("Cache-Control", caching(self.path))
             super().end_headers()
+
+        def do_GET(self) -> None:
+            """A link that a message has made %23 of # in is mended."""
+            before, mark, code = self.path.partition("%23")
+            if not mark:
+                super().do_GET()
+                return
+            self.send_response(302)
+            self.send_header("Location", f"/{before.strip('/')}/#{code}")
+            self.end_headers()
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """What leads nowhere says what a link may lack, as the printed settings have it."""
+            page = next(iter(sorted(folder.glob(f"s/*/{NOT_FOUND}"))), None)
+            if code != 404 or page is None:
+                super().send_error(code, message, explain)
+                return
+            text, self.path = page.read_bytes(), "/"  # nothing of it is kept under this name
+            self.send_response(404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
 
         def list_directory(self, _: Any) -> None:
             """Refuse: the list of studies is not public."""

@@ -1,16 +1,20 @@
 """The page's files as a host serves them, and the one hash that stands for all of them.
 
-Made from the sources by leaving out comments, and the same for every study: what is a study's own (study.json)
-lies beside them and is checked by the study's id. index.html gets a content security policy, and the hash of every script
-and style it leads to, so that a browser runs these and no others (subresource integrity; for modules by the import map).
-The page's hash is that of its SHA256SUMS, which `sha256sum -c SHA256SUMS && sha256sum SHA256SUMS` checks without any
-program of ours.
+Few files, for networks on which each costs a second: all modules in one script, the words of each language in one more. A
+file's name has the beginning of its hash, so that it may be kept for ever. They are the same for every study: what is a
+study's own (study.json) lies beside them and is checked by the study's id. index.html gets a content security policy, and
+the hash of every script and style it leads to, so that a browser runs these and no others (subresource integrity; for
+modules by the import map). The page's hash is that of its SHA256SUMS, which `sha256sum -c SHA256SUMS && sha256sum
+SHA256SUMS` checks without any program of ours.
+
+In the one script every module is a function that is called once, in the order of their imports: it takes what it imports
+by name from what those functions gave back, and gives back what it exports. Nothing is renamed, nothing left out.
 
 Comments, indentation and empty lines are left out of the sources, and nothing else is changed. The sources are written to
 be read, and a quarter of their compressed weight is comments. What is served is made from them by this alone, without a
 tool from elsewhere, always the same bytes, and once made lean it stays as it is. Line ends stay where they separate
-anything, so that JavaScript's rules for missing semicolons find what they found before. A test holds every file of the
-page against the original, token by token, with TypeScript's own scanner.
+anything, so that JavaScript's rules for missing semicolons find what they found before. A test holds the script
+against every module, token by token, with TypeScript's own parser.
 """
 
 from __future__ import annotations
@@ -169,35 +173,48 @@ class _Script:
         self.literal(at + 1)
 
 
-INDEX, SUMS = "index.html", "SHA256SUMS"
+INDEX, SUMS, NOT_FOUND = "index.html", "SHA256SUMS", "404.html"
 _FOLDERS = ("page", "device", "form")
-_KINDS = {".js", ".css", ".svg", ".png", ".woff2"}
+_LEFT_AS_THEY_ARE = {".svg", ".png", ".woff2"}
+_WORDS = re.compile(r"page/words/[a-z]{2,3}\.js")  # of one language: loaded when it is spoken
 POLICY = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self' {connect}; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
     "trusted-types 'none'"
 )
 _STATIC = re.compile(
-    r"""^\s*(?:import|export)\b[^"';]*?(?:\bfrom\s*)?["'](\.{1,2}/[^"']+)["']""", re.MULTILINE
+    r"""^(import|export) (\{[^{}]*\}|\* as \w+|\w+) from "(\.{1,2}/[^"]+)";\n""", re.MULTILINE
 )
+_EXPORTED = re.compile(r"^export (?=(?:const|class|function\*?|async function) (\w+))", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
+_DYNAMIC = re.compile(r"""\bimport\("(\.{1,2}/[^"]+)"\)""")
 _MODULE = re.compile(r'<script type="module" src="([^"]+)"></script>')
-_STYLE = re.compile(r'<link rel="stylesheet" href="([^"]+)">')
+_LINKED = re.compile(r'<link rel="(stylesheet|icon)" href="([^"]+)"')
 _CHARSET = '<meta charset="utf-8">'
 
 
 def page_of(folder: Path) -> dict[str, bytes]:
-    """Every file of the page by its path, ready to be served."""
-    files = {
+    """Every file of the page by its name, ready to be served."""
+    sources = {
         path.relative_to(folder).as_posix(): lean(path.name, path.read_bytes())
         for name in _FOLDERS
         for path in sorted((folder / name).rglob("*"))
-        if path.is_file() and path.suffix in _KINDS
+        if path.is_file() and path.suffix in {".js", ".css", *_LEFT_AS_THEY_ARE}
     }
     try:
-        index = (folder / INDEX).read_text(encoding="utf-8")
+        index, not_found = ((folder / name).read_text(encoding="utf-8") for name in (INDEX, NOT_FOUND))
     except OSError as error:
-        raise ConfigError(f"{folder} is no page: {INDEX}: {error.strerror}") from None
-    files[INDEX] = _index(index, files).encode()
+        raise ConfigError(f"{folder} is no page: {error.filename}: {error.strerror}") from None
+    scripts = _MODULE.findall(index)
+    if len(scripts) != 1 or index.count(_CHARSET) != 1:
+        raise ConfigError(f"{INDEX} must have one charset and one module script, written as in client/web")
+    names = {path: _hashed(path, content) for path, content in sources.items() if not path.endswith(".js")}
+    names |= {path: _hashed(path, content) for path, content in sources.items() if _WORDS.fullmatch(path)}
+    files = {names[path]: sources[path] for path in names}
+    whole = bundle(scripts[0], sources, names)
+    names[scripts[0]] = _hashed("app.js", whole)
+    files[names[scripts[0]]] = whole
+    files[INDEX], files[NOT_FOUND] = _index(index, names, files).encode(), not_found.encode()
     return files
 
 
@@ -212,65 +229,123 @@ def page_hash(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256(sums_of(files)).hexdigest()
 
 
-def _index(text: str, files: Mapping[str, bytes]) -> str:
-    scripts = _MODULE.findall(text)
-    if len(scripts) != 1 or text.count(_CHARSET) != 1:
-        raise ConfigError(f"{INDEX} must have one charset and one module script, written as in client/web")
-    modules = sorted(path for path in files if path.endswith(".js"))
-    imports = json.dumps(
-        {"integrity": {f"./{path}": _integrity(_there(path, files)) for path in modules}},
-        separators=(",", ":"),
-    )
+def bundle(start: str, sources: Mapping[str, bytes], names: Mapping[str, str]) -> bytes:
+    """One script of all modules that `start` leads to, itself the last; files in `names` stay files of their own."""
+    order = in_order(start, sources, names)
+    place = {path: f"${number}" for number, path in enumerate(order)}
+    return "".join(
+        _wrapped(path, sources[path].decode(), place, names, last=path == start) for path in order
+    ).encode()
+
+
+def in_order(start: str, sources: Mapping[str, bytes], names: Mapping[str, str]) -> list[str]:
+    """The modules of the one script, each after those it imports, `start` last."""
+    done: list[str] = []
+    needed = [start]  # and later those that are imported only when they are needed
+
+    def visit(path: str, above: tuple[str, ...]) -> None:
+        if path in done or path in names:
+            return
+        if path in above:
+            through = " and ".join(above[above.index(path) + 1 :])
+            raise ConfigError(f"{path} imports itself, through {through or 'nothing'}: no order fits")
+        if path not in sources:
+            raise ConfigError(f"{INDEX} leads to {path}, which is not among the page's files")
+        text = sources[path].decode()
+        for _, _, name in _STATIC.findall(text):
+            visit(_reached(path, name, sources), (*above, path))
+        needed.extend(_reached(path, name, sources) for name in _DYNAMIC.findall(text))
+        done.append(path)
+
+    while needed:
+        visit(needed.pop(), ())
+    return [*(path for path in done if path != start), start]
+
+
+def _wrapped(path: str, text: str, place: Mapping[str, str], names: Mapping[str, str], *, last: bool) -> str:
+    """A module as a function that is called at once; the last one as it is, since it may wait."""
+    given: list[str] = []
+    sources = {**place, **names}
+
+    def static(found: re.Match[str]) -> str:
+        what, names_of, name = found.groups()
+        module = place[_reached(path, name, sources)]
+        if what == "export":
+            given.extend(f"{one}: {module}.{one}" for one in re.findall(r"\w+", names_of))
+            return ""
+        if names_of.startswith("* as "):
+            return f"const {names_of[5:]} = {module};\n"
+        if not names_of.startswith("{"):
+            return f"const {{ default: {names_of} }} = {module};\n"
+        return f"const {names_of.replace(' as ', ': ')} = {module};\n"
+
+    def exported(found: re.Match[str]) -> str:
+        given.append(found[1])
+        return ""
+
+    def dynamic(found: re.Match[str]) -> str:
+        reached = _reached(path, found[1], sources)
+        return f'import("./{names[reached]}")' if reached in names else f"Promise.resolve({place[reached]})"
+
+    text = _EXPORTED.sub(exported, _STATIC.sub(static, text))
+    if text.startswith("export default "):
+        text = "const $default = " + text.removeprefix("export default ")
+        given.append("default: $default")
+    if left := _LEFT.search(text):
+        raise ConfigError(f"{path}: this cannot be put into one script: {left[0]}")
+    text = _DYNAMIC.sub(dynamic, text)
+    if last:
+        return text
+    return f"const {place[path]} = (() => {{\n{text}return {{ {', '.join(given)} }};\n}})();\n"
+
+
+def _hashed(path: str, content: bytes) -> str:
+    stem, _, kind = path.rpartition("/")[2].rpartition(".")
+    return f"{stem}.{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
+
+
+def _index(text: str, names: Mapping[str, str], files: Mapping[str, bytes]) -> str:
+    integrity = {
+        f"./{name}": _integrity(files[name]) for name in sorted(names.values()) if name.endswith(".js")
+    }
+    imports = json.dumps({"integrity": integrity}, separators=(",", ":"))
     allowed = base64.b64encode(hashlib.sha256(imports.encode()).digest()).decode()
     policy = POLICY.format(scripts=f"'sha256-{allowed}'", connect="https:")
     head = (
         f'{_CHARSET}\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<script type="importmap">{imports}</script>'
     )
-    early = [path for path in _reached(scripts[0], files) if path != scripts[0]]
-    ahead = "".join(
-        f'<link rel="modulepreload" href="{path}" integrity="{_integrity(files[path])}">\n' for path in early
-    )
-    text = text.replace(_CHARSET, head)
-    text = _STYLE.sub(
-        lambda found: (
-            f'<link rel="stylesheet" href="{found[1]}" integrity="{_integrity(_there(found[1], files))}">'
-        ),
-        text,
-    )
-    return _MODULE.sub(
-        lambda found: (
-            f'{ahead}<script type="module" src="{found[1]}" integrity="{_integrity(_there(found[1], files))}"></script>'
-        ),
-        text,
-    )
+
+    def linked(found: re.Match[str]) -> str:
+        name = _named(found[2], names)
+        held = f' integrity="{_integrity(files[name])}"' if found[1] == "stylesheet" else ""
+        return f'<link rel="{found[1]}" href="{name}"{held}'
+
+    def script(found: re.Match[str]) -> str:
+        name = _named(found[1], names)
+        return f'<script type="module" src="{name}" integrity="{_integrity(files[name])}"></script>'
+
+    return _MODULE.sub(script, _LINKED.sub(linked, text.replace(_CHARSET, head)))
 
 
-def _there(path: str, files: Mapping[str, bytes]) -> bytes:
-    if path not in files:
+def _named(path: str, names: Mapping[str, str]) -> str:
+    if path not in names:
         raise ConfigError(f"{INDEX} leads to {path}, which is not among the page's files")
-    return files[path]
+    return names[path]
 
 
-def _reached(start: str, files: Mapping[str, bytes]) -> list[str]:
-    """The modules that are loaded before the first one runs, nearest first."""
-    found, waiting = [start], [start]
-    while waiting:
-        path = waiting.pop(0)
-        for name in _STATIC.findall(_there(path, files).decode()):
-            parts: list[str] = path.split("/")[:-1]
-            for part in name.split("/"):
-                if part == "..":
-                    parts.pop()
-                elif part != ".":
-                    parts.append(part)
-            reached = "/".join(parts)
-            if reached not in files:
-                raise ConfigError(f"{path} imports {name}, which is not among the page's files")
-            if reached not in found:
-                found.append(reached)
-                waiting.append(reached)
-    return found
+def _reached(path: str, name: str, files: Mapping[str, object]) -> str:
+    """The path of what a module imports by a name."""
+    parts: list[str] = path.split("/")[:-1]
+    for part in name.split("/"):
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    reached = "/".join(parts)
+    if reached not in files:
+        raise ConfigError(f"{path} imports {name}, which is not among the page's files")
+    return reached
 
 
 def _integrity(content: bytes) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trimask_cli.study_file import toml_line, toml_value
-from trimask_cli.table.guess import Guess, LeftOut, Sheet, guess
+from trimask_cli.table.guess import Guess, LeftOut, guess
+from trimask_client.table import Sheet
 from trimask_core.basics.errors import ConfigError
+from trimask_core.form.kinds import PLAIN
 from trimask_core.study.settings import SuiteName
 
 _HEAD = """# Drafted from {source} ({people:,} people). Edit it: nothing here is decided.
@@ -22,15 +25,20 @@ contact = "who-asks@example.org"
 ones = true
 
 [privacy]
+# How much better anybody can guess a person's answers once the study is published: 1 is a common choice, less is stronger,
+# and half of it asks for about twice the people.
 epsilon = 1.0
+# The probability with which epsilon may fail: well below one in the people of a release.
 delta = {delta}
 """
-_QUESTION = {
-    "continuous": "number",
-    "integer": "integer",
-    "binary": "yes_no",
-    "categorical": "single_choice",
-}
+_BALL = """# Devices shrink rows longer than row_norm towards the centres, and prove it; the noise goes with its square.
+# Chosen by the pilot so that slopes keep their intervals, which correct what shrinking takes:
+# trimask study new --pilot FILE.csv
+"""
+_MOMENTS = """[collection]
+suite = "moments"       # two right providers and a collector; no answer is seen unless all right providers collude
+release_rows = {people}
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Draft:
     too_few: str = ""
 
 
-def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
+def draft_study(sheet: Sheet, suite: SuiteName = "moments") -> Draft:
     """The definition; `ConfigError` if no column can be asked."""
     if sheet.doubled:
         raise ConfigError(f"{sheet.path}: {sheet.doubled[0]!r} is in the header more than once; rename one")
@@ -66,8 +74,9 @@ def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
     parts = [_head(sheet), collection]
     if left_out:
         parts.append("\n".join(["# Left out:", *(f"# - {_said(column)}" for column in left_out)]) + "\n")
-    # A plain form shows levels; where they lost a sign that people should read (`<18`), the form has the table's texts.
-    with_form = any(column.empty or _reworded(column) for column in attributes)
+    # A plain form shows levels in their order; where they lost a sign that people should read (`<18`), or their order
+    # (18-30, 31-50), the form has the table's texts.
+    with_form = any(column.empty or _reworded(column) or _reordered(column) for column in attributes)
     for column in attributes:
         parts.append(_attribute(column, suite, labelled=not with_form))
         if column.empty:
@@ -76,6 +85,18 @@ def draft_study(sheet: Sheet, suite: SuiteName = "rows") -> Draft:
         parts.append('[form]\nlanguages = ["en"]\n')
         parts += [_question(column, len(sheet.lines)) for column in attributes]
     return Draft("\n".join(parts), tuple(attributes), tuple(left_out), too_few)
+
+
+def with_ball(text: str, settings: Mapping[str, Mapping[str, float]]) -> str:
+    """A drafted definition with the row_norm, centres and scales that a plan recommends (`Recommendation.settings`)."""
+    for section, values in settings.items():
+        lines = "".join(toml_line(key, value) + "\n" for key, value in values.items())
+        if section == "privacy":
+            text = re.sub(r"(?m)^(delta = .*\n)", rf"\1{_BALL}{lines}", text, count=1)
+        else:
+            named = rf'(?m)(^name = "{section}"\n(?:^\w.*\n)*?^maximum = .*\n(?:^step = .*\n)?)'
+            text = re.sub(named, rf"\1{lines}", text, count=1)
+    return text
 
 
 def _column(sheet: Sheet, place: int, unclear: str | None) -> Guess | LeftOut:
@@ -96,6 +117,13 @@ def _reworded(column: Guess) -> bool:
     return any(level.replace("_", " ") != text.replace("_", " ") for level, text in pairs)
 
 
+def _reordered(column: Guess) -> bool:
+    """Whether levels that count upwards were put out of order for the sake of the reference."""
+    return all(re.search(r"\d", text) for text in column.texts) and column.levels != tuple(
+        sorted(column.levels)
+    )
+
+
 def _said(column: LeftOut) -> str:
     return f"{toml_value(column.header)} {column.why}"
 
@@ -111,7 +139,7 @@ def _head(sheet: Sheet) -> str:
 def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> tuple[str, str]:
     """The table `[collection]`, and what is wrong where there are too few people for a block."""
     if suite == "moments":
-        return f'[collection]\nsuite = "moments"\nrelease_rows = {people}\n', ""
+        return _MOMENTS.format(people=people), ""
     columns = 1 + sum(max(1, len(column.levels)) + (1 if column.empty else 0) for column in attributes)
     # Larger where there are many people: the collector, who sees blocks, learns less, and there are fewer of them to mask.
     block = max(
@@ -124,7 +152,7 @@ def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> t
         release = block
         too_few = (
             f"a block needs more people than the {columns} columns of a row, and the table has {people}; the draft is for a "
-            f"study of {release} people or more. With fewer, leave columns out, or give --suite moments, which has no blocks"
+            f"study of {release} people or more. With fewer, leave columns out, or take the moments suite, without blocks"
         )
     note = (
         f"# The table's {people} people are too few for a block; these numbers are for a larger study.\n"
@@ -153,10 +181,10 @@ def _attribute(column: Guess, suite: SuiteName, *, labelled: bool) -> str:
 
 
 def _question(column: Guess, people: int) -> str:
-    lines = ["[[form.questions]]", toml_line("name", column.name), toml_line("kind", _QUESTION[column.kind])]
+    lines = ["[[form.questions]]", toml_line("name", column.name), toml_line("kind", PLAIN[column.kind])]
     lines.append(toml_line("label", column.header))
     if column.levels:
-        pairs = zip(column.levels, column.texts, strict=True)
+        pairs = sorted(zip(column.levels, column.texts, strict=True))
         choices = [{"value": level, "label": text} for level, text in pairs]
         lines += ["choices = [", *(f"    {toml_value(choice)}," for choice in choices), "]"]
     if column.empty:

@@ -12,7 +12,7 @@ from typing import Any
 from trimask_cli.study_file import toml_line, toml_value
 from trimask_cli.xlsform.kinds import CannotExpress, Imported, Kinds, relevance_of
 from trimask_cli.xlsform.workbook import Workbook
-from trimask_core.form.question import BOUNDED
+from trimask_core.form.kinds import KINDS
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _METADATA = {
@@ -230,7 +230,7 @@ class _Converter(Kinds):
             return
         self.lose_rest(name, row, (*_COLUMNS, "parameters") if kind == "range" else _COLUMNS)
         message = self.book.texts(row, "constraint_message")
-        if message and question["kind"] in BOUNDED:
+        if message and "minimum" in KINDS[question["kind"]].settings:
             question["message"] = self.whole(message)
         elif message:
             self.lose(

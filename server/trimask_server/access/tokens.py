@@ -135,7 +135,7 @@ class TokenStore:
             )
         token = _token(row)
         if token.expire_time_ms <= now_ms:
-            raise Refused(Reason.TOKEN_EXPIRED, "this token has expired; ask the study's owner for another")
+            raise Refused(Reason.BAD_TOKEN, "this token has expired; ask the study's owner for another")
         return token
 
 

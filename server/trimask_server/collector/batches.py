@@ -11,10 +11,11 @@ from trimask_core.basics.refusals import AnyReason, Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_core.submit.inclusion import plan_hash, verify_bound
-from trimask_server.collector.ledger import IN_A_BLOCK, Block, Ledger
-from trimask_server.collector.right_calls import Assigned, RightCalls
+from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.provider_status import Assigned, RightCalls
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.context import NodeContext
+from trimask_server.store.block_table import IN_A_BLOCK, UNPOOLED, Block
 
 _GONE = 3  # the mark of a submission that a provider held and holds no more
 
@@ -97,9 +98,7 @@ class Intake:
             # Intake has stopped, and everything is counted again, so that the last count is the whole one.
             self.count_anew()
         # A block that waits may be bound at some right providers only: the others list its rows.
-        for block in await self._ledger.blocks(
-            self._study.id, *(IN_A_BLOCK if last else ("planned", "given_up", "cancelled"))
-        ):
+        for block in await self._ledger.blocks(self._study.id, *(IN_A_BLOCK if last else UNPOOLED)):
             planned.update(split_ids(block.submission_ids))
 
         order = await self._ledger.close_order(self._study.id) if closing else None
@@ -203,8 +202,7 @@ class Batches:
             )
             await self.give_up(block, f"{self._declined} plans in a row were declined by {names}")
             self._declined = 0
-        else:
-            await self._ledger.cancel(block.block_id)
+        elif await self._ledger.cancel(self._study.id, block.block_id):
             await self.release(block)
         return False
 
@@ -242,7 +240,7 @@ class Batches:
     async def release(self, block: Block) -> None:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""
         await self._each(lambda party: self._calls.cancel(party, block))
-        await self._ledger.mark_released(block.block_id)
+        await self._ledger.mark_released(self._study.id, block.block_id)
         # Count again who holds what: the rows of this plan, except those withdrawn, are pending again.
         self._intake.count_anew()
 
@@ -250,7 +248,7 @@ class Batches:
         """Have every right provider erase a block whose rows are pooled, or that was given up."""
         await self._each(lambda party: self._calls.erase(party, block))
         self._kept.pop(block.block_id, None)
-        await self._ledger.mark_erased(block.block_id, "erased" if block.state == "pooled" else "abandoned")
+        await self._ledger.mark_erased(self._study.id, block.block_id)
 
     async def give_up(
         self, block: Block, why: str = "a node was restored from a backup made before it"
@@ -291,7 +289,7 @@ class Batches:
 
         async def tell(party: Party) -> int:
             if state != "closing":
-                return await self._calls.pause_intake(party, turn)
+                return (await self._calls.pause_intake(party, turn))[0]
             await self._calls.stop_intake(party, order)
             return turn
 
@@ -300,6 +298,11 @@ class Batches:
         if highest > turn:  # this collector was restored from a backup made before that
             await self._node.studies.outnumber(self._study.id, highest)
         return answers == [turn] * len(answers)
+
+    async def people(self, turn: int) -> int:
+        """How many people have taken part by the right provider that counts fewest; intake is paused."""
+        answers = await self._each(lambda party: self._calls.pause_intake(party, turn))
+        return min(people for _, people in answers)
 
     async def erase_unused(self) -> int:
         """Have every right provider erase the study's rows that are in no block; the most that one of them had."""

@@ -21,13 +21,14 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.study.progress import closing_of
+from trimask_core.study.progress import close_due, closing_of
+from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.collector.batches import Batches, Intake
-from trimask_server.collector.ledger import IN_A_BLOCK, NOT_CLOSED, Block, Ledger, write_note
-from trimask_server.collector.provider_status import Described, ProviderStatus
+from trimask_server.collector.ledger import NOT_CLOSED, Ledger, write_note
+from trimask_server.collector.provider_status import Described, ProviderStatus, RightCalls
 from trimask_server.collector.publication import Catalogue
-from trimask_server.collector.right_calls import RightCalls
 from trimask_server.runtime.context import NodeContext
+from trimask_server.store.block_table import IN_A_BLOCK, UNFINISHED, Block, BlockState
 from trimask_server.store.interface import Transaction
 
 
@@ -76,10 +77,10 @@ class Restores:
         await calls.register(party)
         await self._tell_first(party)
         # First: rows that were freed since the backup would stay bound there, and are perhaps in another block by now.
-        for block in await self._ledger.blocks(study.id, "cancelled", "released"):
+        for block in await self._ledger.blocks(study.id, BlockState.CANCELLED, BlockState.RELEASED):
             await calls.cancel(party, block)
         for block in await self._ledger.blocks(study.id, *IN_A_BLOCK):
-            if block.state == "planned":
+            if block.state is BlockState.PLANNED:
                 try:
                     await calls.assign(party, block)
                 except Refused as error:
@@ -91,6 +92,18 @@ class Restores:
         if self._node.studies.state(study.id) == "closed":
             await calls.stop_intake(party, await self._ledger.close_order(study.id))
             await calls.erase_study(party)
+
+
+async def begin_closing(node: NodeContext, ledger: Ledger, study_id: bytes, order: CloseOrder) -> None:
+    """Carry out an order that is due. Where it announces what is published, or is due by its number of people alone, intake
+    pauses first, and what is there is counted."""
+    if (await ledger.read_note(study_id)).startswith(NOT_CLOSED):
+        await ledger.note(study_id, "")
+    if order.published_rows or not close_due(order, node.clock.now_ms(), 0):
+        await node.studies.pause(study_id, node.audit.entry("study_paused", study=study_id.hex()))
+    else:
+        entry = node.audit.entry("study_closing", study=study_id.hex())
+        await node.studies.set_state(study_id, "closing", entry)
 
 
 _LONGEST_REST_SECONDS = 5.0
@@ -109,8 +122,8 @@ class Driver(Protocol):
         """Until the study is closed; `Refused` with lease_lost when another worker drives it."""
         ...
 
-    async def handle_restores(self) -> bool:
-        """Tell right providers that were restored from a backup of every block; whether there was one."""
+    async def look_after_closed(self) -> None:
+        """Of a closed study: tell right providers that were restored since, and finish what one was away for."""
         ...
 
 
@@ -148,6 +161,10 @@ class BatchWork(Protocol):
         """Publish what is complete while the study goes on; whether anything was."""
         ...
 
+    async def look_after_closed(self) -> None:
+        """Once the study is closed, now and then: have erased what no longer has a use."""
+        ...
+
     async def finish(self, remainder: int) -> bool:
         """No more blocks can be made, and so many submissions are left over: publish (or keep to answer from) what is
         large enough and forget the rest; whether anything of the study was published."""
@@ -183,6 +200,8 @@ class BatchDriver:
             "",
             0,
         )  # what every right provider was told about intake: a state of the study, and its turn
+        # How many more people this collector counted than the right provider that counted fewest: one that was restored.
+        self._counts_more = 0
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -206,7 +225,12 @@ class BatchDriver:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), node.config.poll_seconds)
 
-    async def handle_restores(self) -> bool:
+    async def look_after_closed(self) -> None:
+        """Of a closed study: tell right providers that were restored since, and finish what one was away for."""
+        await self._handle_restores()
+        await self._work.look_after_closed()
+
+    async def _handle_restores(self) -> bool:
         """Tell right providers that were restored from a backup of every block; whether there was one."""
         return await self._restores.handle(await self._provider_status.describe(self._study, 5.0))
 
@@ -215,7 +239,7 @@ class BatchDriver:
         study_id = self._study.id
         await self._node.studies.refresh()  # another worker may have been told to close it
         if self._suspicious:
-            if await self.handle_restores():
+            if await self._handle_restores():
                 self._intake.count_anew()
             self._suspicious, self._told = False, ("", 0)
         state, turn = await self._node.studies.intake(study_id)
@@ -228,8 +252,10 @@ class BatchDriver:
                 )
             await self._count_before_closing(turn)
             return True
+        if state == "open" and await self._order_is_due():
+            return True
         closing = state == "closing"
-        unfinished = await self._ledger.blocks(study_id, "planned", "pooled", "given_up", "cancelled")
+        unfinished = await self._ledger.blocks(study_id, *UNFINISHED)
         for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
             if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
                 continue  # it failed; other blocks go on
@@ -258,9 +284,9 @@ class BatchDriver:
     async def _move_on(self, block: Block, *, closing: bool) -> None:
         """The next step of a block that is neither erased nor released. After a failure it pauses for a while."""
         try:
-            if block.state == "cancelled":
+            if block.state is BlockState.CANCELLED:
                 await self._batches.release(block)
-            elif block.state == "planned":
+            elif block.state is BlockState.PLANNED:
                 await self._work.work_on(block, self._batches)
             else:  # pooled, or given up
                 await self._work.forget(block)
@@ -273,15 +299,29 @@ class BatchDriver:
             raise
         self._rest.pop(block.block_id, None)
 
+    async def _order_is_due(self) -> bool:
+        """Carry out the owner's order for later, if it is due; whether it was."""
+        study_id = self._study.id
+        order = await self._ledger.close_order(study_id)
+        if order is None or not (order.close_time_ms or order.close_people):
+            return False  # one for now was carried out when it came
+        people = await Catalogue(self._ledger.database).people(study_id) if order.close_people else 0
+        if not close_due(order, self._node.clock.now_ms(), people - self._counts_more):
+            return False
+        await begin_closing(self._node, self._ledger, study_id, order)
+        self._node.log.info("study=%s closes as its owner has ordered", study_id.hex()[:12])
+        return True
+
     async def _count_before_closing(self, turn: int) -> None:
         """Intake is paused: once nothing can change any more, close, or go on if that breaks what the owner was told.
 
         Every right provider has paused, so nothing comes or goes. Where submissions are checked in their block they are all
         put into blocks first; elsewhere rows are checked, and blocks that were planned are bound.
         """
-        study_id, planned = self._study.id, await self._ledger.blocks(self._study.id, "planned", "cancelled")
+        study_id = self._study.id
+        planned = await self._ledger.blocks(study_id, BlockState.PLANNED, BlockState.CANCELLED)
         for block in planned:
-            if block.state == "cancelled" or not self._work.draws_blocks:
+            if block.state is BlockState.CANCELLED or not self._work.draws_blocks:
                 await self._move_on(block, closing=True)
                 return
             if not block.attempts and not await self._batches.bind(block):
@@ -303,13 +343,19 @@ class BatchDriver:
         outcome = closing_of(self._study, pending=there.pending, masking=there.masking, pooled=there.pooled)
         order = await self._ledger.close_order(study_id)
         published, erased = (0, 0) if order is None else (order.published_rows, order.erased_rows)
+        people = 0
+        if order is not None and order.close_people:
+            counted = await Catalogue(self._ledger.database).people(study_id)
+            people = min(counted, await self._batches.people(turn))
+            self._counts_more = counted - people
         self._intake.count_anew()
-        goes_on = outcome.published < published and outcome.erased > erased
+        early = order is not None and not close_due(order, self._node.clock.now_ms(), people)
+        goes_on = early or (outcome.published < published and outcome.erased > erased)
         entry = self._node.audit.entry("study_resumed" if goes_on else "study_closing", study=study_id.hex())
 
         def also(tx: Transaction) -> None:
             entry(tx)
-            if goes_on:
+            if goes_on and not early:
                 write_note(
                     tx,
                     study_id,

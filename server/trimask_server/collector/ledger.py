@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
@@ -13,30 +13,13 @@ from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
+from trimask_server.store import block_table, release_table
+from trimask_server.store.block_table import IN_A_BLOCK, Block, BlockState
 from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.release_table import ReleaseState
 
-BlockState = Literal["planned", "pooled", "erased", "given_up", "abandoned", "cancelled", "released"]
-IN_A_BLOCK: tuple[BlockState, ...] = ("planned", "pooled", "erased", "given_up", "abandoned")
-"""The states of blocks whose rows are in no other block, now or ever."""
 NOT_CLOSED = "not closed: "
 """How a note begins that says why a study which was to close stays open."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A planned block. planned -> pooled (its rows are in the factor) -> erased (every R_k said so).
-
-    planned -> given_up (it can never be pooled, or its owner says so) -> abandoned (every R_k has erased it).
-    Or, where a provider declined it for a withdrawn row: planned -> cancelled -> released (every R_k has freed its rows).
-    """
-
-    block_id: bytes
-    submission_ids: bytes
-    rows: int
-    state: BlockState
-    attempts: int
-    why: str = ""
-    """Why it was given up."""
 
 
 class Named(NamedTuple):
@@ -55,22 +38,19 @@ class Named(NamedTuple):
 def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
     if isinstance(named, int):
         return _named_release(tx, study_id, named)
-    marks = ",".join("?" * len(IN_A_BLOCK))
     found = [
-        row
-        for row in tx.rows(
-            f"SELECT block_id, row_count, state, attempts, why FROM blocks WHERE study_id = ? AND state IN ({marks})",  # noqa: S608
-            (study_id, *IN_A_BLOCK),
-        )
-        if row[0].startswith(named)
+        block
+        for block in block_table.find_blocks(tx, study_id, IN_A_BLOCK)
+        if block.block_id.startswith(named)
     ]
     if len(found) != 1:
         raise Refused(Reason.UNKNOWN_BLOCK, f"{len(found)} blocks of this study have an id that begins so")
-    block_id, rows, state, attempts, why = found[0]
-    if state in ("pooled", "erased"):
-        raise Refused(Reason.BLOCK_POOLED, "that block is pooled; its rows can no longer be taken out")
+    (block,) = found
+    block_id, rows, attempts, why = block.block_id, block.rows, block.attempts, block.why
+    if block.state in (BlockState.POOLED, BlockState.ERASED):
+        raise Refused(Reason.BLOCK_STATE, "that block is pooled; its rows can no longer be taken out")
     name = f"block {block_id.hex()[:12]}"
-    if state != "planned":
+    if block.state is not BlockState.PLANNED:
         return Named(
             block_id, rows, f"{name} is given up already: {why}", healthy=False, why=why, given_up=True
         )
@@ -88,14 +68,11 @@ def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
 
 
 def _named_release(tx: Transaction, study_id: bytes, number: int) -> Named:
-    row = tx.row(
-        "SELECT row_count, state, refused FROM releases WHERE study_id = ? AND release_number = ?",
-        (study_id, number),
-    )
-    if row is None or row[1] != "full":
-        known = "" if row is None else f": it is {row[1]}"
+    release = release_table.find_release(tx, study_id, number)
+    if release is None or release.state is not ReleaseState.FULL:
+        known = "" if release is None else f": it is {release.state}"
         raise Refused(Reason.UNKNOWN_BLOCK, f"no release {number} of this study waits to be published{known}")
-    rows, _, refused = row
+    rows, refused = release.rows, release.refused
     why = f"the study's owner gave release {number} up"
     if refused:
         said = f"release {number} with its {rows} rows waits: a right provider refuses it with {refused}"
@@ -119,80 +96,65 @@ class Ledger:
 
     async def blocks(self, study_id: bytes, *states: BlockState) -> list[Block]:
         """Blocks in the given states, in the order they were planned."""
-        marks = ",".join("?" * len(states))
-        return await self.database.read(
-            lambda tx: [
-                Block(*row)
-                for row in tx.rows(
-                    "SELECT block_id, submission_ids, row_count, state, attempts, why FROM blocks"  # noqa: S608 - marks only
-                    f" WHERE study_id = ? AND state IN ({marks}) ORDER BY sequence",
-                    (study_id, *states),
-                )
-            ]
-        )
+        return await self.database.read(lambda tx: block_table.find_blocks(tx, study_id, states))
 
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
         """Write a plan to disk before it is sent to anybody."""
         joined = b"".join(ids)
         await self.database.write(lambda tx: plan_block(tx, self.audit, study_id, block_id, joined))
-        return Block(block_id, joined, len(ids), "planned", 0)
+        return Block(block_id, joined, len(ids), BlockState.PLANNED, 0)
 
     async def note_bound(self, block_id: bytes, signatures: bytes) -> None:
         """Every right provider has bound the block's rows, and signed that."""
-        await self.database.write(
-            lambda tx: tx.run("UPDATE blocks SET bound = ? WHERE block_id = ?", (signatures, block_id))
-        )
+        await self.database.write(lambda tx: block_table.note_bound(tx, block_id, signatures))
 
-    async def cancel(self, block_id: bytes) -> None:
-        """Give up a plan that a provider declined; only now may the others be told."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "UPDATE blocks SET state = 'cancelled' WHERE block_id = ? AND state = 'planned' AND attempts = 0",
-                (block_id,),
-            )
-        )
+    async def cancel(self, study_id: bytes, block_id: bytes) -> bool:
+        """Give up a plan that a provider declined before any attempt, and only then tell the others; False if its owner has
+        given it up meanwhile."""
 
-    async def mark_released(self, block_id: bytes) -> None:
+        def write(tx: Transaction) -> bool:
+            block = block_table.find_block(tx, study_id, block_id)
+            if block.state is not BlockState.PLANNED or block.attempts:
+                return False
+            block_table.move(tx, study_id, block_id, BlockState.CANCELLED)
+            return True
+
+        return await self.database.write(write)
+
+    async def mark_released(self, study_id: bytes, block_id: bytes) -> None:
         """Every right provider has freed the rows of a cancelled block."""
-        await self.database.write(
-            lambda tx: tx.run(
-                "UPDATE blocks SET state = 'released' WHERE block_id = ? AND state = 'cancelled'", (block_id,)
-            )
-        )
+        await self.database.write(lambda tx: block_table.move(tx, study_id, block_id, BlockState.RELEASED))
 
     async def next_attempt(self, block_id: bytes) -> int:
         """The number of a new attempt, never used before, even across a crash."""
 
         def write(tx: Transaction) -> int:
-            tx.run("UPDATE blocks SET attempts = attempts + 1 WHERE block_id = ?", (block_id,))
-            row = tx.row("SELECT attempts FROM blocks WHERE block_id = ?", (block_id,))
-            if row is None:
-                raise Refused(Reason.UNKNOWN_BLOCK, "that block was never planned")
-            self._record(tx, "try_begun", block=block_id.hex(), number=int(row[0]))
-            return int(row[0])
+            number = block_table.count_attempt(tx, block_id)
+            self._record(tx, "try_begun", block=block_id.hex(), number=number)
+            return number
 
         return await self.database.write(write)
 
     async def failed_attempts(self, study_id: bytes) -> int:
         """Attempts that did not end in a pooled block."""
         blocks = await self.blocks(study_id, *IN_A_BLOCK)
-        return sum(block.attempts - (block.state in ("pooled", "erased")) for block in blocks)
+        return sum(
+            block.attempts - (block.state in (BlockState.POOLED, BlockState.ERASED)) for block in blocks
+        )
 
     async def abandoned(self, study_id: bytes) -> list[Block]:
         """The blocks that were given up: their rows are in no release."""
-        return await self.blocks(study_id, "given_up", "abandoned")
+        return await self.blocks(study_id, BlockState.GIVEN_UP, BlockState.ABANDONED)
 
     async def give_up(self, study_id: bytes, block_id: bytes, why: str) -> bool:
         """Give a block up for good; False if it was pooled or given up before. It is on disk before anybody learns of it."""
 
         def write(tx: Transaction) -> bool:
-            done = tx.run(
-                "UPDATE blocks SET state = 'given_up', why = ? WHERE block_id = ? AND study_id = ? AND state = 'planned'",
-                (why, block_id, study_id),
-            )
-            if done:
-                self._record(tx, "block_given_up", study=study_id.hex(), block=block_id.hex(), why=why)
-            return bool(done)
+            if block_table.find_block(tx, study_id, block_id).state is not BlockState.PLANNED:
+                return False
+            block_table.move(tx, study_id, block_id, BlockState.GIVEN_UP, why)
+            self._record(tx, "block_given_up", study=study_id.hex(), block=block_id.hex(), why=why)
+            return True
 
         return await self.database.write(write)
 
@@ -212,28 +174,26 @@ class Ledger:
                     Reason.NOTHING_WRONG,
                     f"{found.state}. Nothing is wrong with it: `--healthy` gives it up and erases its {found.rows} rows",
                 )
-            what, where = ("block", "block_id") if found.block_id else ("release", "release_number")
-            key = found.block_id or named
-            if what == "release":
-                tx.run(
-                    "UPDATE releases SET state = 'discarded' WHERE study_id = ? AND release_number = ?",
-                    (study_id, key),
-                )
-            tx.run(
-                f"UPDATE blocks SET state = 'given_up', why = ? WHERE study_id = ? AND {where} = ?",  # noqa: S608 - ours
-                (found.why, study_id, key),
-            )
-            shown = found.block_id.hex() or int(key)
-            self._record(tx, f"{what}_given_up", study=study_id.hex(), why=found.why, **{what: shown})
+            if isinstance(named, int):
+                release_table.move(tx, study_id, named, ReleaseState.DISCARDED)
+                blocks = [block.block_id for block in block_table.of_release(tx, study_id, named)]
+                self._record(tx, "release_given_up", study=study_id.hex(), why=found.why, release=named)
+            else:
+                blocks, shown = [found.block_id], found.block_id.hex()
+                self._record(tx, "block_given_up", study=study_id.hex(), why=found.why, block=shown)
+            for block_id in blocks:
+                block_table.move(tx, study_id, block_id, BlockState.GIVEN_UP, found.why)
             return found
 
         return await self.database.write(write)
 
-    async def mark_erased(self, block_id: bytes, state: Literal["erased", "abandoned"] = "erased") -> None:
-        """Every right provider has erased the block."""
+    async def mark_erased(self, study_id: bytes, block_id: bytes) -> None:
+        """Every right provider has erased the block, pooled or given up."""
 
         def write(tx: Transaction) -> None:
-            tx.run("UPDATE blocks SET state = ? WHERE block_id = ?", (state, block_id))
+            pooled = block_table.find_block(tx, study_id, block_id).state is BlockState.POOLED
+            state = BlockState.ERASED if pooled else BlockState.ABANDONED
+            block_table.move(tx, study_id, block_id, state)
             self._record(tx, f"block_{state}", block=block_id.hex())
 
         await self.database.write(write)
@@ -279,7 +239,13 @@ class Ledger:
                 " ON CONFLICT (study_id) DO UPDATE SET content = excluded.content",
                 (study_id, order.SerializeToString()),
             )
-            self._record(tx, "close_ordered", study=study_id.hex(), close_ms=order.close_time_ms)
+            self._record(
+                tx,
+                "close_ordered",
+                study=study_id.hex(),
+                close_ms=order.close_time_ms,
+                people=order.close_people,
+            )
 
         await self.database.write(write)
 
@@ -355,13 +321,9 @@ def plan_block(
     tx: Transaction, audit: AuditLog | None, study_id: bytes, block_id: bytes, submission_ids: bytes
 ) -> None:
     """Write a plan down, as a part of a transaction; a block that is known stays as it is."""
-    rows = len(submission_ids) // SUBMISSION_ID_BYTES
-    if not tx.run(
-        "INSERT INTO blocks (block_id, study_id, submission_ids, row_count, state) VALUES (?, ?, ?, ?, 'planned')"
-        " ON CONFLICT (block_id) DO NOTHING",
-        (block_id, study_id, submission_ids, rows),
-    ):
+    if not block_table.plan(tx, study_id, block_id, submission_ids):
         return
+    rows = len(submission_ids) // SUBMISSION_ID_BYTES
     # They wait no longer; else they would be counted twice until the next count.
     tx.run(
         "UPDATE progress SET pending_rows = pending_rows - ? WHERE study_id = ? AND pending_rows >= ?",
@@ -381,7 +343,7 @@ def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
-    """Erase plans, with the ids in them, and notes; published datasets stay."""
-    for table in ("blocks", "close_orders", "notes", "progress", "provider_generations", "refused_reports"):
+    """Erase progress and notes; published datasets stay."""
+    for table in ("close_orders", "notes", "progress", "provider_generations", "refused_reports"):
         tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
     return 0

@@ -1,7 +1,6 @@
-"""Releases and published datasets, whatever the suite: the table of releases, files placed whole, a signed manifest.
+"""Published datasets, whatever the suite: files placed whole, a signed manifest, and how far a study has come.
 
-The table says which release a planned block joins, counts the block into it, and knows the one that a study with a budget
-answers from.
+What the collector serves researchers, published datasets and their files; and the tokens that the owner gives them.
 """
 
 from __future__ import annotations
@@ -14,19 +13,171 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import grpc
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.collusion import collusion_of
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
-from trimask_server.collector.ledger import Block
+from trimask_core.suites import collusion_of
+from trimask_proto.v1 import admission_pb2, admission_pb2_grpc, dataset_pb2, dataset_pb2_grpc
+from trimask_server.access.gate import require_access
+from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.protocol.plans import split_ids
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.tls import Context
+from trimask_server.store import block_table, release_table
+from trimask_server.store.block_table import Block
 from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.release_table import NEEDED, Release, ReleaseState
 
-_UNPUBLISHED = ("open", "full", "answerable")
+
+class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
+    """Serves the owner."""
+
+    def __init__(self, node: NodeContext, tokens: TokenStore) -> None:
+        self._node = node
+        self._tokens = tokens
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        admission_pb2_grpc.add_AdmissionOwnerServiceServicer_to_server(self, server)
+        return admission_pb2.DESCRIPTOR.services_by_name["AdmissionOwnerService"].full_name
+
+    async def CreateToken(
+        self, request: admission_pb2.CreateTokenRequest, context: Context
+    ) -> admission_pb2.CreateTokenResponse:
+        node = self._node
+        study = node.studies.get(request.study_id)
+        text, token = await self._tokens.create(
+            study.id,
+            request.name,
+            tuple(request.scopes),
+            node.clock.now_ms(),
+            request.expire_time_ms,
+            node.source,
+        )
+        return admission_pb2.CreateTokenResponse(token=text, summary=_summary(token))
+
+    async def ListTokens(
+        self, request: admission_pb2.ListTokensRequest, context: Context
+    ) -> admission_pb2.ListTokensResponse:
+        tokens = await self._tokens.list(request.study_id)
+        if not tokens:  # of a study that was erased, those that open its datasets are still here
+            self._node.studies.get(request.study_id)
+        return admission_pb2.ListTokensResponse(tokens=[_summary(token) for token in tokens])
+
+    async def RevokeToken(
+        self, request: admission_pb2.RevokeTokenRequest, context: Context
+    ) -> admission_pb2.RevokeTokenResponse:
+        await self._tokens.revoke(request.study_id, request.token_id, self._node.clock.now_ms())
+        return admission_pb2.RevokeTokenResponse()
+
+
+def _summary(token: Token) -> admission_pb2.TokenSummary:
+    return admission_pb2.TokenSummary(
+        token_id=token.id,
+        name=token.name,
+        scopes=token.scopes,
+        create_time_ms=token.create_time_ms,
+        expire_time_ms=token.expire_time_ms,
+        revoke_time_ms=token.revoke_time_ms,
+    )
+
+
+_READ_BYTES = 2 << 20
+
+
+class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
+    """Published datasets."""
+
+    def __init__(self, node: NodeContext, catalogue: Catalogue) -> None:
+        self._node = node
+        self._catalogue = catalogue
+
+    def add_to(self, server: grpc.aio.Server) -> str:
+        """Serve."""
+        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(self, server)
+        return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
+
+    async def ListDatasets(
+        self, request: dataset_pb2.ListDatasetsRequest, context: Context
+    ) -> dataset_pb2.ListDatasetsResponse:
+        summaries = []
+        # A request for one study is refused with the reason; a list leaves out what the caller may not see.
+        for study in self._node.studies.all():
+            if study.id == request.study_id and study.access == "token":
+                require_access(self._node.config, context, study.id, "datasets")
+        for dataset_id, study_id, body, _ in await self._catalogue.datasets(request.study_id):
+            manifest = json.loads(body)
+            if not self._may(study_id, manifest, context):
+                continue
+            summaries.append(
+                dataset_pb2.DatasetSummary(
+                    dataset_id=dataset_id,
+                    study_id=study_id,
+                    title=manifest["title"],
+                    rows=manifest["rows"],
+                    columns=len(manifest["columns"]),
+                    publish_time_ms=manifest["published_ms"],
+                )
+            )
+        return dataset_pb2.ListDatasetsResponse(datasets=summaries)
+
+    def _require(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> None:
+        # From the manifest, which outlives the study: one that closed long ago is no longer known here.
+        if manifest["signed_study"]["study"].get("access", "public") == "token":
+            require_access(self._node.config, context, study_id, "datasets")
+
+    def _may(self, study_id: bytes, manifest: dict[str, Any], context: Context) -> bool:
+        try:
+            self._require(study_id, manifest, context)
+        except Refused:
+            return False
+        return True
+
+    async def _find(self, dataset_id: str, context: Context) -> tuple[bytes, bytes]:
+        for found, study_id, manifest, signature in await self._catalogue.datasets():
+            if found == dataset_id:
+                self._require(study_id, json.loads(manifest), context)
+                return manifest, signature
+        raise Refused(Reason.UNKNOWN_DATASET, f"there is no dataset {dataset_id!r} here")
+
+    async def GetManifest(
+        self, request: dataset_pb2.GetManifestRequest, context: Context
+    ) -> dataset_pb2.GetManifestResponse:
+        manifest, signature = await self._find(request.dataset_id, context)
+        return dataset_pb2.GetManifestResponse(manifest=manifest, signature=signature)
+
+    async def ReadFile(
+        self, request: dataset_pb2.ReadFileRequest, context: Context
+    ) -> dataset_pb2.ReadFileResponse:
+        manifest, _ = await self._find(request.dataset_id, context)
+        # Only names in the signed manifest: a path cannot lead out of the dataset's folder.
+        listed = json.loads(manifest)["files"]
+        files = {item["name"]: item for item in listed}
+        if request.file_name not in files:
+            raise Refused(
+                Reason.UNKNOWN_DATASET, f"dataset {request.dataset_id} has no file {request.file_name!r}"
+            )
+        file = files[request.file_name]
+        if request.offset > file["bytes"]:
+            raise Refused(Reason.MALFORMED, f"offset must be at most {file['bytes']}, where the file ends")
+        folder = dataset_folder(Path(self._node.config.data), request.dataset_id, listed[0]["sha256"])
+        path = folder / request.file_name
+        limit = min(request.max_bytes or _READ_BYTES, _READ_BYTES)
+        return dataset_pb2.ReadFileResponse(
+            content=await self._node.workers.run(_read, path, request.offset, limit)
+        )
+
+
+def _read(path: Path, offset: int, limit: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(limit)
 
 
 def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
@@ -35,16 +186,6 @@ def dataset_folder(data: Path, dataset_id: str, digest: str) -> Path:
     The hash of its first file is in the path: a publisher that lost its lease overwrites no other's files.
     """
     return data / "datasets" / f"{dataset_id}.{digest[:16]}"
-
-
-@dataclass(frozen=True)
-class Release:
-    """A release being filled (open), complete and held back (full), or published."""
-
-    number: int
-    rows: int
-    blocks: int
-    state: str
 
 
 @dataclass(frozen=True)
@@ -58,59 +199,47 @@ class Progress:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Reads the tables that suites write (`releases`, `datasets`, and `blocks` once they are pooled)."""
+    """What there is of a study's releases and datasets."""
 
     database: Store
 
     async def releases(self, study_id: bytes) -> list[Release]:
         """All releases, in order."""
-        return await self.database.read(
-            lambda tx: [
-                Release(*row)
-                for row in tx.rows(
-                    "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-                    " ORDER BY release_number",
-                    (study_id,),
-                )
-            ]
-        )
+        return await self.database.read(lambda tx: release_table.find_releases(tx, study_id))
 
     async def progress(self, study_id: bytes) -> Progress:
         """How far a study's submissions are, all at one moment: none is counted twice, or not at all, on its way."""
 
         def read(tx: Transaction) -> Progress:
-            def total(column: str, rest: str) -> int:
-                row = tx.row(f"SELECT sum({column}) FROM {rest}", (study_id,))  # noqa: S608 - words of this module
-                return int((row and row[0]) or 0)
-
-            marks = ", ".join(f"'{state}'" for state in _UNPUBLISHED)
+            pending = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+            pooled = release_table.find_releases(tx, study_id, NEEDED)
             return Progress(
-                total("pending_rows", "progress WHERE study_id = ?"),
-                total("row_count", "blocks WHERE study_id = ? AND state = 'planned'"),
-                total("row_count", f"releases WHERE study_id = ? AND state IN ({marks})"),
+                0 if pending is None else int(pending[0]),
+                block_table.planned_rows(tx, study_id),
+                sum(release.rows for release in pooled),
             )
 
         return await self.database.read(read)
 
+    async def people(self, study_id: bytes) -> int:
+        """Complete submissions so far, in any state, also those of past releases."""
+        there = await self.progress(study_id)
+        past = [release for release in await self.releases(study_id) if release.state not in NEEDED]
+        return there.pending + there.masking + there.pooled + sum(release.rows for release in past)
+
     async def counted(self, study_id: bytes, number: int) -> Counted:
         """Which submissions a release counts, block by block in the order they were planned."""
-        rows = await self.database.read(
-            lambda tx: tx.rows(
-                "SELECT block_id, submission_ids, accepted, bound FROM blocks WHERE study_id = ? AND release_number = ?"
-                " ORDER BY sequence",
-                (study_id, number),
-            )
-        )
+        blocks = await self.database.read(lambda tx: block_table.of_release(tx, study_id, number))
         return Counted(
             tuple(
                 # Where a suite marks who was accepted, what right providers signed is in its totals.
                 CountedBlock.of(
-                    bytes(row[0]),
-                    split_ids(bytes(row[1])),
-                    row[2] and [mark == 1 for mark in row[2]],
-                    b"" if row[2] else bytes(row[3] or b""),
+                    block.block_id,
+                    split_ids(block.submission_ids),
+                    None if block.accepted is None else [mark == 1 for mark in block.accepted],
+                    block.bound if block.accepted is None else b"",
                 )
-                for row in rows
+                for block in blocks
             )
         )
 
@@ -226,64 +355,20 @@ async def signed_manifest(
     return body, node.keys.identity.sign("manifest", body)
 
 
-class OpenRelease(NamedTuple):
-    """A release short of `release_rows`; `blocks` is 0 where it has not begun."""
-
-    number: int
-    rows: int
-    blocks: int
-
-
-def release_of_planned(tx: Transaction, study_id: bytes, block_id: bytes) -> OpenRelease | None:
-    """The release that a planned block joins; None if the block was pooled or given up before."""
-    block = tx.row("SELECT state FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id))
-    if block is None:
-        raise Refused(Reason.UNKNOWN_BLOCK, "that block was never planned")
-    if block[0] != "planned":
-        return None
-    last = tx.row(
-        "SELECT release_number, row_count, block_count, state FROM releases WHERE study_id = ?"
-        " ORDER BY release_number DESC LIMIT 1",
-        (study_id,),
-    )
-    if last is None:
-        return OpenRelease(1, 0, 0)
-    return OpenRelease(*last[:3]) if last[3] == "open" else OpenRelease(last[0] + 1, 0, 0)
-
-
-def count_block(tx: Transaction, study_id: bytes, release: OpenRelease, rows: int, release_rows: int) -> None:
-    """Count one more block with so many rows; the release is full from `release_rows` on."""
-    total = release.rows + rows
+def record_dataset(
+    tx: Transaction,
+    audit: AuditLog | None,
+    study_id: bytes,
+    number: int,
+    dataset_id: str,
+    manifest: bytes,
+    signature: bytes,
+) -> None:
+    """A release is published, with this dataset."""
+    release_table.move(tx, study_id, number, ReleaseState.PUBLISHED)
     tx.run(
-        "INSERT INTO releases (study_id, release_number, row_count, block_count, state)"
-        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (study_id, release_number) DO UPDATE SET"
-        " row_count = excluded.row_count, block_count = excluded.block_count, state = excluded.state",
-        (study_id, release.number, total, release.blocks + 1, "full" if total >= release_rows else "open"),
+        "INSERT INTO datasets (dataset_id, study_id, release_number, manifest, signature) VALUES (?, ?, ?, ?, ?)",
+        (dataset_id, study_id, number, manifest, signature),
     )
-
-
-def answers_state(tx: Transaction, study_id: bytes) -> tuple[str, int]:
-    """(answerable, rows), (spent, rows), or (none, 0) while there is nothing to answer from."""
-    row = tx.row(
-        "SELECT state, row_count FROM releases WHERE study_id = ? AND state IN ('answerable', 'spent')",
-        (study_id,),
-    )
-    return ("none", 0) if row is None else (str(row[0]), int(row[1]))
-
-
-def end_answers(tx: Transaction, study_id: bytes) -> bool:
-    """No question is answered from now on; whether one was until now."""
-    return bool(
-        tx.run("UPDATE releases SET state = 'spent' WHERE study_id = ? AND state = 'answerable'", (study_id,))
-    )
-
-
-def still_needed(tx: Transaction, study_id: bytes) -> bool:
-    """Whether a release of the study is still being filled, waits to be published, or answers questions."""
-    return (
-        tx.row(
-            "SELECT 1 FROM releases WHERE study_id = ? AND state IN ('open', 'full', 'answerable')",
-            (study_id,),
-        )
-        is not None
-    )
+    if audit is not None:
+        audit.append(tx, "dataset_published", study=study_id.hex(), dataset=dataset_id)

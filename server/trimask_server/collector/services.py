@@ -1,6 +1,8 @@
 """What the collector serves about studies: to devices and everybody, and to the study's owner.
 
 It forwards an owner's proposal to every operator and gathers the decisions.
+
+Who erases a study at the collector, and who still needs it.
 """
 
 from __future__ import annotations
@@ -14,22 +16,42 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.study.progress import verify_abandon, verify_close
+from trimask_core.study.progress import close_due, verify_abandon, verify_close
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import governance_pb2, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder, RefusalCount
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
-from trimask_server.access.gate import require_owner
-from trimask_server.access.governance import DECISIONS, head_message
-from trimask_server.access.proposals import Proposals
+from trimask_server.access import governance, tokens
+from trimask_server.access.governance import DECISIONS, Proposals, head_message
+from trimask_server.collector import ledger, study_leases
+from trimask_server.collector.console import records
 from trimask_server.collector.console.records import ScheduledOpens
-from trimask_server.collector.ledger import NOT_CLOSED, Block, Ledger
+from trimask_server.collector.driver import begin_closing
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_suite
+from trimask_server.runtime.tls import Context
+from trimask_server.store import block_table, data_keys, release_table
+from trimask_server.store.block_table import Block, BlockState
+from trimask_server.store.interface import Erasers
+
+ERASERS = Erasers(
+    (
+        block_table.erase_study,
+        ledger.erase_study,
+        records.erase_study,
+        records.erase_scheduled,
+        tokens.erase_study,
+        governance.erase_study,
+        study_leases.erase_study,
+        data_keys.erase_study,
+    ),
+    still_needed=(release_table.still_needed,),
+)
+
 
 _SECONDS = 10.0
 Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
@@ -153,20 +175,13 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         await self._opens.refuse_early(request.study_id)
         return await self.status_of(self._node.studies.get(request.study_id))
 
-    async def complete_rows(self, study: Study) -> int:
-        """Complete submissions so far, in any state, also those of past releases."""
-        blocks = await self._ledger.blocks(study.id, "planned")
-        releases = await self._catalogue.releases(study.id)
-        pending = await self._ledger.pending_rows(study.id)
-        return pending + sum(block.rows for block in blocks) + sum(release.rows for release in releases)
-
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
         """The same, for this node's own pages."""
         described = await self._provider_status.describe_cached(study)
         # The state first: a study that is closed then has its last numbers.
         state = await self._node.studies.state_now(study.id)
         progress = await self._catalogue.progress(study.id)
-        blocks = await self._ledger.blocks(study.id, "planned", "pooled", "erased")
+        blocks = await self._ledger.blocks(study.id, BlockState.PLANNED, BlockState.POOLED, BlockState.ERASED)
         releases = await self._catalogue.releases(study.id)
         refusals = [
             study_pb2.NodeRefusals(
@@ -230,7 +245,6 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def SendProposal(
         self, request: study_pb2.SendProposalRequest, context: Context
     ) -> study_pb2.SendProposalResponse:
-        require_owner(self._node.config, context)
         signed = SignedStudy.from_json(request.signed_study)
         return study_pb2.SendProposalResponse(
             parties=await send_proposal(self._node, self._proposals, signed)
@@ -239,7 +253,6 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def GatherApprovals(
         self, request: study_pb2.GatherApprovalsRequest, context: Context
     ) -> study_pb2.GatherApprovalsResponse:
-        require_owner(self._node.config, context)
         return study_pb2.GatherApprovalsResponse(
             parties=await gather_approvals(self._node, self._proposals, request.study_id)
         )
@@ -247,7 +260,6 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def OpenStudy(
         self, request: study_pb2.OpenStudyRequest, context: Context
     ) -> study_pb2.OpenStudyResponse:
-        require_owner(self._node.config, context)
         node = self._node
         signed = SignedStudy.from_json(request.signed_study)
         study = signed.verify()
@@ -290,40 +302,33 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def CloseStudy(
         self, request: study_pb2.CloseStudyRequest, context: Context
     ) -> study_pb2.CloseStudyResponse:
-        require_owner(self._node.config, context)
         await self.close(self._node.studies.get(request.order.study_id), request.order)
         return study_pb2.CloseStudyResponse()
 
     async def close(self, study: Study, order: CloseOrder) -> None:
-        """End collection by its owner's order, once it is due; the caller has been verified as the owner.
-
-        An owner who was told how many submissions will be published and erased has them counted first, intake being paused.
-        """
+        """End collection by its owner's order, once it is due; the caller has been verified as the owner."""
         now, ledger = self._node.clock.now_ms(), Ledger(self._node.database, self._node.audit)
-        verify_close(study, order, max(now, order.close_time_ms))
-        if order.close_time_ms and order.published_rows:
+        verify_close(study, order, max(now, order.close_time_ms), order.close_people)
+        if (order.close_time_ms or order.close_people) and order.published_rows:
             raise Refused(Reason.MALFORMED, "an order for later announces nothing: leave published_rows out")
-        if not await self._node.studies.is_closing(study.id):
+        # The driver carries out an order for later. One that asks for nothing is kept while the study closes too: a right
+        # provider restored from a backup may count fewer people than the number by which it closes.
+        now_due = close_due(order, now, 0)
+        if (now_due and not order.published_rows) or not await self._node.studies.is_closing(study.id):
             await ledger.keep_close_order(study.id, order)
-            if order.close_time_ms > now:
-                return  # the console's clerk looks after it
-            if (await ledger.read_note(study.id)).startswith(NOT_CLOSED):
-                await ledger.note(study.id, "")
-            if order.published_rows:
-                entry = self._node.audit.entry("study_paused", study=study.id.hex())
-                await self._node.studies.pause(study.id, entry)
-            else:
-                entry = self._node.audit.entry("study_closing", study=study.id.hex())
-                await self._node.studies.set_state(study.id, "closing", entry)
+        if now_due:
+            await begin_closing(self._node, ledger, study.id, order)
         self._drivers.look()
 
     async def AbandonBlock(
         self, request: study_pb2.AbandonBlockRequest, context: Context
     ) -> study_pb2.AbandonBlockResponse:
-        require_owner(self._node.config, context)
         study = self._node.studies.get(request.study_id)
         if request.release_number:
-            require_suite(study, "moments")
+            if study.suite.name != "moments":
+                raise Refused(
+                    Reason.MALFORMED, "a release is given up by its number in the moments suite alone"
+                )
         elif request.draw_number:
             verify_abandon(study, request.draw_number, request.order_signature)
         elif len(request.block_id) < _PREFIX_BYTES:

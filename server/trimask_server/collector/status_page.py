@@ -17,12 +17,12 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trimask_core.basics.errors import Refused
-from trimask_core.collusion import collusion_of
-from trimask_core.explain.moments import with_budget
-from trimask_core.explain.suite import words_of
+from trimask_core.explain import statement
+from trimask_core.explain.sentences import strength_lines
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee, factor_words
 from trimask_core.study.progress import waiting_of
+from trimask_core.suites import collusion_of
 from trimask_proto.v1 import study_pb2
 from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.services import StudyServicer
@@ -135,7 +135,7 @@ class StatusPages:
             promise=promise_words(study),
             collusion=report.summary,
             coalitions=[(" + ".join(item.parties), item.outcome) for item in report.coalitions[:12]],
-            collusion_note=words_of(study).collusion_note(study),
+            collusion_note=statement.collusion_note(study),
         )
 
     async def status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
@@ -179,13 +179,20 @@ class StatusPages:
 
 
 def promise_words(study: Study) -> list[str]:
-    """The study's guarantee, a sentence each."""
-    protection, words = study.protection, words_of(study)
+    """How strong it is, on the one scale, and the study's guarantee."""
+    return [*strength_lines(study), *_guarantees(study)]
+
+
+def _guarantees(study: Study) -> list[str]:
+    protection = study.protection
     if protection.budget is not None:
-        return [with_budget(study, "the study's budget")]
+        return [statement.with_budget(study, "the study's budget")]
     if not protection.sigma:
-        return [words.without_noise(study)]
-    return [f"Towards {who}: {_guarantee_words(promise)}" for who, promise in words.promises(study)]
+        return [statement.without_noise(study)]
+    return [
+        statement.say("towards", who=who, promise=_guarantee_words(promise))
+        for who, promise in statement.promises(study)
+    ]
 
 
 def _guarantee_words(promise: Guarantee) -> str:

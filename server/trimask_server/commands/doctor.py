@@ -18,18 +18,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError
-from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.party import Party, load_party, read_secret
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1.node_pb2 import DescribeNodeRequest
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.commands.operator import Operator
-from trimask_server.local.own_node import CARD_FILE
+from trimask_server.local.keys import CARD_FILE
 from trimask_server.programs.node_lock import LOCK_FILE, refuse_folder, refuse_role, running
 from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.runtime.audit import HEAD_FILE
-from trimask_server.runtime.health import LOW_BYTES, free_bytes
 from trimask_server.runtime.host import skew_seconds, skew_words
 from trimask_server.runtime.key_files import (
     Finding,
@@ -44,12 +43,13 @@ from trimask_server.runtime.key_files import (
     operator_findings,
     weak,
 )
+from trimask_server.runtime.metrics import LOW_BYTES, free_bytes
 from trimask_server.runtime.ports import holder_of, taken
 from trimask_server.runtime.tls import FILES
 from trimask_server.settings.config import NodeConfig, NodeRole
+from trimask_server.store.data_keys import FILE_NAME as STORAGE_KEYS
+from trimask_server.store.data_keys import KeyRing
 from trimask_server.store.database import sqlite_path
-from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
-from trimask_server.store.master_keys import KeyRing
 
 _PEER_SECONDS = 5.0
 _MAY_WRITE = """

@@ -17,14 +17,14 @@ def register(subparsers: Subparsers) -> None:
         "owner. In production each institution makes its own node's keys and shares node.json alone.",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder to create")
-    parser.add_argument("--right", type=int, default=4, metavar="K1", help="right providers (default 4)")
     parser.add_argument(
-        "--left",
-        type=int,
-        default=2,
-        metavar="K2",
-        help="left providers (default 2; the moments suite has 0)",
+        "--suite",
+        choices=("moments", "rows"),
+        default="moments",
+        help="how many nodes a study of it has, if --right and --left do not say (default moments)",
     )
+    parser.add_argument("--right", type=int, metavar="K1", help="right providers (moments 2, rows 4)")
+    parser.add_argument("--left", type=int, metavar="K2", help="left providers (moments none, rows 2)")
     parser.add_argument("--host", default="127.0.0.1", help="address the nodes listen on (default 127.0.0.1)")
     parser.add_argument(
         "--base-port", type=int, default=7400, metavar="PORT", help="first port (default 7400)"
@@ -60,8 +60,14 @@ def run(args: argparse.Namespace) -> int:
             f"The operator's certificate is in {args.folder / 'operator'}; restart the node, which reads it then."
         )
         return 0
+    right, left = (2, 0) if args.suite == "moments" else (4, 2)
     places = keys.node_places(
-        args.right, args.left, args.host, args.base_port, http=args.http, https=args.https
+        right if args.right is None else args.right,
+        left if args.left is None else args.left,
+        args.host,
+        args.base_port,
+        http=args.http,
+        https=args.https,
     )
     parties = keys.make_keys(args.folder, places)
     table = Table(title=f"Keys in {args.folder}", title_justify="left", box=None, pad_edge=False)

@@ -117,7 +117,7 @@ def run_studies(args: argparse.Namespace) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from trimask_core.collusion import collusion_of
+    from trimask_core.suites import collusion_of
     from trimask_server.commands.operator import Operator
     from trimask_terminal import study_view
     from trimask_terminal.study_view import approval_words, decision_word, make_console, render, summary

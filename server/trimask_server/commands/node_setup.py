@@ -76,7 +76,8 @@ def register(commands: Subparsers) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """Make what is missing, and say what comes next."""
     from trimask_core.study.party import fingerprint
-    from trimask_server.local.own_node import OwnNode, make_own_node, own_card
+    from trimask_server.local.keys import own_card
+    from trimask_server.local.own_node import OwnNode, make_own_node
 
     node = OwnNode(
         name=args.name,
@@ -117,7 +118,7 @@ def run_card(args: argparse.Namespace) -> int:
     import json
 
     from trimask_core.study.party import fingerprint
-    from trimask_server.local.own_node import own_card
+    from trimask_server.local.keys import own_card
     from trimask_server.settings.config import load_config
 
     card = own_card(load_config(args.config).keys)

@@ -114,8 +114,7 @@ def run_rotate(args: argparse.Namespace) -> int:
     """Rotate the master key."""
     import asyncio
 
-    from trimask_server.store.data_keys import rotate_storage_key
-    from trimask_server.store.master_keys import KeyRing
+    from trimask_server.store.data_keys import KeyRing, rotate_storage_key
 
     config, role = _load(args.config)
     ring = KeyRing.open(config.keys)

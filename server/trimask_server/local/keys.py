@@ -13,7 +13,8 @@ import datetime as dt
 import ipaddress
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cryptography import x509
@@ -21,14 +22,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import SealingKey
-from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
-from trimask_core.study.party import ADMISSION_KEY, Party, role_of_name
+from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
+from trimask_core.study.party import ADMISSION_KEY, Party, load_party, read_secret, role_of_name
+from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.runtime.tls import HTTPS_CERTIFICATE, HTTPS_KEY
-from trimask_server.store.master_keys import KeyRing
+from trimask_server.store.data_keys import FILE_NAME as STORAGE_KEYS
+from trimask_server.store.data_keys import KeyRing, create_secret
+
+CARD_FILE = "node.json"
 
 _AUTHORITY_DAYS = 3650
 _NODE_DAYS = 397
@@ -52,23 +58,10 @@ def make_authority(
     now: dt.datetime | None = None, common_name: str = "Trimask development authority"
 ) -> Authority:
     """A fresh certificate authority. For development: an institution uses its own."""
-    now = now or dt.datetime.now(dt.UTC)
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + dt.timedelta(days=_AUTHORITY_DAYS))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return Authority(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    now, key = now or dt.datetime.now(dt.UTC), ec.generate_private_key(ec.SECP256R1())
+    ends = now + dt.timedelta(days=_AUTHORITY_DAYS)
+    pem = _sign(key, common_name, now - _SKEW, ends, [_key_id(key)], authority=True)
+    return Authority(pem, _private_pem(key))
 
 
 def issue_certificate(
@@ -82,54 +75,64 @@ def issue_certificate(
 
     One for browsers also names `place`, the host name or IP address they come to.
     """
-    now = dt.datetime.now(dt.UTC)
+    now, key = dt.datetime.now(dt.UTC), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     signer = serialization.load_pem_private_key(authority.private_key, None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise ConfigError("the authority's key must be an elliptic-curve key")
-    key = ec.generate_private_key(ec.SECP256R1())
     issuer_id = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, dns_name)]))
-        .issuer_name(issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(not_before or now - _SKEW)
-        .not_valid_after(not_after or now + dt.timedelta(days=_NODE_DAYS))
-        .add_extension(x509.SubjectAlternativeName(_names(dns_name, place)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id), critical=False
-        )
-        .sign(signer, hashes.SHA256())
+    pem = _sign(
+        key,
+        dns_name,
+        not_before or now - _SKEW,
+        not_after or now + dt.timedelta(days=_NODE_DAYS),
+        [
+            x509.SubjectAlternativeName(_names(dns_name, place)),
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+            _key_id(key),
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id),
+        ],
+        issuer=(issuer.subject, signer),
     )
-    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    return Certificate(pem, _private_pem(key))
 
 
 def self_signed_client(dns_name: str) -> Certificate:
     """A certificate that no authority has signed, for a client that a server knows by this certificate alone."""
     now, key = dt.datetime.now(dt.UTC), ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, dns_name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + dt.timedelta(days=_AUTHORITY_DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(dns_name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
+    said = [
+        x509.SubjectAlternativeName([x509.DNSName(dns_name)]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]),
+    ]
+    pem = _sign(key, dns_name, now - _SKEW, now + dt.timedelta(days=_AUTHORITY_DAYS), said)
+    return Certificate(pem, _private_pem(key))
+
+
+def _sign(
+    key: ec.EllipticCurvePrivateKey,
+    common_name: str,
+    begins: dt.datetime,
+    ends: dt.datetime,
+    extensions: Iterable[x509.ExtensionType],
+    *,
+    issuer: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None = None,
+    authority: bool = False,
+) -> bytes:
+    """A certificate in PEM form; its own key signs it where no issuer does."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    by, signer = issuer or (subject, key)
+    builder = x509.CertificateBuilder(
+        by, subject, key.public_key(), x509.random_serial_number(), begins, ends
     )
-    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+    builder = builder.add_extension(x509.BasicConstraints(authority, 0 if authority else None), critical=True)
+    builder = builder.add_extension(_key_usage(authority=authority), critical=True)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _key_id(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
+    return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
 def load_authority(folder: Path) -> Authority:
@@ -191,30 +194,104 @@ def make_node(folder: Path, place: NodePlace, authority: Authority) -> Party:
     """Every file of a node in `folder`, and its public card (also written, as node.json)."""
     role = role_of_name(place.name)
     _make_folder(folder)
-    identity = SigningKey.generate()
-    sealing = SealingKey.generate() if role == "right" else None
     _write_tls(folder, authority, tls_name(place.name))
-    _write(folder / "identity.key", identity.secret_bytes().hex().encode() + b"\n", secret=True)
-    if sealing is not None:
-        _write(folder / "sealing.key", sealing.secret_bytes().hex().encode() + b"\n", secret=True)
-        _write(folder / MOMENTS_KEY, SystemRandom().seed().hex().encode() + b"\n", secret=True)
     if place.https_listen:
         _write_https(folder, authority, place)
-    make_operator(folder)
-    KeyRing.open(folder)
-    party = Party(
-        name=place.name,
-        organisation=place.organisation or f"Development {place.name}",
-        address=place.listen,
-        peer_address=place.peer_listen,
-        tls_name=tls_name(place.name),
-        identity=identity.public,
-        sealing=b"" if sealing is None else sealing.public,
-        https=f"https://{place.https_listen}" if place.https_listen else "",
+    if not make_secrets(folder, role)[folder / "identity.key"]:
+        raise ConfigError(f"{folder / 'identity.key'} exists already; keys are never overwritten")
+    party = own_card(
+        folder,
+        Party(
+            name=place.name,
+            organisation=place.organisation or f"Development {place.name}",
+            address=place.listen,
+            peer_address=place.peer_listen,
+            tls_name=tls_name(place.name),
+            identity=b"",
+            https=f"https://{place.https_listen}" if place.https_listen else "",
+        ),
     )
-    _write(folder / "node.json", json.dumps(party.to_dict(), indent=1).encode() + b"\n")
-    _write(folder / "node.toml", _node_config(place, role).encode())
+    _write(folder / CARD_FILE, card_text(party).encode())
+    more = []
+    if role != "left" and place.listen.rpartition(":")[0] in _LOOPBACK:
+        more.append("rate_limit_per_second = 0  # every caller here has this machine's address")
+    listens = (place.listen, place.peer_listen, place.https_listen, place.http_listen)
+    _write(folder / "node.toml", settings_text(role, place.name, "data", ".", listens, more).encode())
     return party
+
+
+def make_secrets(keys: Path, role: str) -> dict[Path, bool]:
+    """The secrets that a node of a role needs, where they are missing; each file, and whether it was made."""
+    made = {
+        keys / "identity.key": create_secret(
+            keys / "identity.key", _hex(SigningKey.generate().secret_bytes())
+        )
+    }
+    if role == "right":
+        if not (keys / RING_FILE).exists():
+            fresh = _hex(SealingKey.generate().secret_bytes())
+            made[keys / SINGLE_FILE] = create_secret(keys / SINGLE_FILE, fresh)
+        made[keys / MOMENTS_KEY] = create_secret(keys / MOMENTS_KEY, _hex(SystemRandom().seed()))
+        # Ledgers of what was delivered, which a restored database must not forget: the node writes them.
+        made[keys / "moments"] = not (keys / "moments").exists()
+        (keys / "moments").mkdir(mode=0o700, exist_ok=True)
+    made[keys / STORAGE_KEYS] = not (keys / STORAGE_KEYS).exists()
+    KeyRing.open(keys)
+    operator = keys / "operator" / "tls.pem"
+    made[operator] = not operator.exists()
+    if made[operator]:
+        make_operator(keys)
+    return made
+
+
+def own_card(keys: Path, party: Party | None = None) -> Party:
+    """A node's card with the public halves of the keys it has now."""
+    if party is None:
+        path = keys / CARD_FILE
+        if not path.exists():
+            raise ConfigError(f"{path} is missing; `trimask node init` makes it")
+        party = load_party(path)
+    sealing = b""
+    if role_of_name(party.name) == "right":
+        ring = load_ring(keys)
+        sealing = (ring.active(SystemClock().now_ms()) or list(ring.keys))[0].key.public
+    identity = SigningKey(read_secret(keys / "identity.key")).public
+    return replace(party, identity=identity, sealing=sealing)
+
+
+def card_text(party: Party) -> str:
+    """A card as its file has it."""
+    return json.dumps(party.to_dict(), indent=1) + "\n"
+
+
+_LISTENS = {
+    "listen": "devices and researchers (TLS)",
+    "peer_listen": "nodes and the owner (mutual TLS)",
+    "https_listen": "browsers (HTTPS)",
+    "http_listen": "health, metrics and status pages (plain HTTP)",
+}
+
+
+def settings_text(
+    role: str, name: str, data: str, keys: str, listens: Sequence[str], more: Sequence[str]
+) -> str:
+    """A node.toml; a TOML basic string is a JSON string."""
+
+    def said(setting: str, value: str, words: str) -> str:
+        return f"{setting} = {json.dumps(value, ensure_ascii=False)}  # {words}"
+
+    lines = [
+        said("name", name, "collector, R1, R2, ... or L1, L2, ..."),
+        said("data", data, "folder of the store, and of what is published"),
+        said("keys", keys, "folder of the keys, relative to this file"),
+        *(said(one, at, _LISTENS[one]) for one, at in zip(_LISTENS, listens, strict=True) if at),
+        *more,
+    ]
+    if role != "collector":
+        lines.append(
+            '# allow_collectors = ["collector.example.org"]  # whose studies may be proposed here; all if left out'
+        )
+    return "\n".join(lines) + "\n"
 
 
 def make_operator(folder: Path) -> None:
@@ -233,8 +310,7 @@ def make_owner(folder: Path, authority: Authority) -> None:
     """The study owner's certificate, with which studies are opened and closed, and the key that signs invitations."""
     _make_folder(folder)
     _write_tls(folder, authority, tls_name("owner"))
-    secret = SigningKey.generate().secret_bytes()
-    _write(folder / ADMISSION_KEY, secret.hex().encode() + b"\n", secret=True)
+    _write(folder / ADMISSION_KEY, _hex(SigningKey.generate().secret_bytes()).encode(), secret=True)
 
 
 def make_keys(folder: Path, places: list[NodePlace]) -> dict[str, Party]:
@@ -285,28 +361,6 @@ def node_places(
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-def _node_config(place: NodePlace, role: str) -> str:
-    lines = [
-        f'name = "{place.name}"',
-        'data = "data"  # folder, relative to this file',
-        'keys = "."  # folder with tls.pem, tls.key, ca.pem, identity.key, storage.keys (R: sealing.key, moments.key)',
-    ]
-    if role != "left":
-        lines.append(f'listen = "{place.listen}"  # devices and researchers (TLS)')
-        if place.listen.rpartition(":")[0] in _LOOPBACK:
-            lines.append("rate_limit_per_second = 0  # every caller here has this machine's address")
-    lines.append(f'peer_listen = "{place.peer_listen}"  # nodes and the owner (mutual TLS)')
-    if role != "collector":
-        lines.append(
-            '# allow_collectors = ["collector.trimask.local"]  # whose studies may be proposed here; all if left out'
-        )
-    if place.https_listen:
-        lines.append(f'https_listen = "{place.https_listen}"  # browsers (HTTPS; https.pem, https.key)')
-    if place.http_listen:
-        lines.append(f'http_listen = "{place.http_listen}"  # health, metrics and status pages (plain HTTP)')
-    return "\n".join(lines) + "\n"
-
-
 def _write_tls(folder: Path, authority: Authority, dns_name: str) -> None:
     issued = issue_certificate(authority, dns_name)
     _write(folder / "tls.pem", issued.certificate)
@@ -334,3 +388,7 @@ def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
         raise ConfigError(f"{path} exists already; keys are never overwritten") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def _hex(secret: bytes) -> str:
+    return secret.hex() + "\n"

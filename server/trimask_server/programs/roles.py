@@ -23,15 +23,18 @@ import uvloop
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
 from trimask_server.access.gate import Gate
-from trimask_server.access.governance import NodeServicer, OperatorServicer, ProposalServicer, UsedInvitations
-from trimask_server.access.proposals import Proposals
+from trimask_server.access.governance import (
+    NodeServicer,
+    OperatorServicer,
+    Proposals,
+    ProposalServicer,
+    UsedInvitations,
+)
 from trimask_server.programs.node_lock import claim_node
-from trimask_server.right.batches import RightBatchServicer
-from trimask_server.right.incomplete import IncompleteRows
+from trimask_server.right.batches import IncompleteRows, RightBatchServicer
 from trimask_server.right.invitations import InvitationServicer
-from trimask_server.right.opener import Opener, OpeningKeys
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import CurrentKeyRing, SealingRing, load_ring
+from trimask_server.right.sealing_keys import CurrentKeyRing, Opener, OpeningKeys, SealingRing, load_ring
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.runtime.context import NodeContext, make_context
 from trimask_server.runtime.garbage import collect_forever
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
     from trimask_core.study.definition import Study
-    from trimask_server.collector.releases.answering import Answers
+    from trimask_server.collector.releases.budget_ledger import Answers
 
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (RowsSuite(), MomentsSuite())}
@@ -150,13 +153,11 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
 def _collector(host: Host) -> Node:
     # Imported here and not above: providers do not need these.
     from trimask_server.access.tokens import TokenStore
-    from trimask_server.collector.console.records import Records, ScheduledOpens
-    from trimask_server.collector.console.scheduler import Clerk
+    from trimask_server.collector.console.records import Clerk, Records, ScheduledOpens
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.provider_status import ProviderStatus
-    from trimask_server.collector.publication import Catalogue
+    from trimask_server.collector.publication import AdmissionOwnerServicer, Catalogue, DatasetServicer
     from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
-    from trimask_server.collector.researchers import AdmissionOwnerServicer, DatasetServicer
     from trimask_server.collector.services import StudyOwnerServicer, StudyServicer
     from trimask_server.collector.study_leases import Drivers
 
@@ -189,15 +190,14 @@ def _collector(host: Host) -> Node:
     ]
 
     records = Records(context.database, context.audit)
-    clerk = Clerk(context, records, studies, owned.close, opens, owned.open)
+    clerk = Clerk(context, records, opens, owned.open)
 
     def begin() -> None:
         host.spawn(drivers.run(), "driving studies")
         host.spawn(clerk.run(), "the console's clerk")
 
     def pages() -> list[RouteDef]:
-        from trimask_server.collector.console.overview import budget_lines
-        from trimask_server.collector.console.pages import Console
+        from trimask_server.collector.console.pages import Console, budget_lines
         from trimask_server.collector.releases.budget_ledger import BudgetLedger
         from trimask_server.collector.status_page import StatusPages
 
@@ -226,7 +226,7 @@ def _collector(host: Host) -> Node:
 def erasers_of(role: NodeRole) -> Erasers:
     """Who erases a study in the tables of a role: the role itself, and each suite."""
     if role == "collector":
-        from trimask_server.collector.tables import ERASERS  # a provider does not need what this imports
+        from trimask_server.collector.services import ERASERS  # a provider does not need what this imports
     else:
         from trimask_server.right.submissions import ERASERS
 

@@ -20,45 +20,63 @@ from trimask_server.right.invitations import bind
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.store.interface import Store, Transaction
 
-INCOMPLETE = -2  # the verdict on a row that another provider lacks (`right.incomplete`)
+INCOMPLETE = -2  # the verdict on a row that another provider lacks (`right.batches`)
 _MOST_IN_ONE = 6  # the logarithm of the most rows inserted by one statement
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A row on its way in."""
+    """A row on its way in, and the verified invitation it comes with in a study for invited people."""
 
     study_id: bytes
     submission_id: bytes
     stored: bytes = field(repr=False)
     digest: bytes
     now_ms: int
+    admission: Admission | None = None
 
 
 def insert_rows(tx: Transaction, arrivals: Sequence[Arrival]) -> list[int | Exception]:
-    """Store rows; when each was first stored."""
+    """Store rows, and bind their invitations; when each was first stored.
+
+    A row that was stored before is no new use of its invitation, and one that is refused binds none.
+    """
     # Many rows in one statement; conflicts, which are rare, are sorted out afterwards.
     open_now = {
         study_id
         for study_id in {row.study_id for row in arrivals}
         if tx.row("SELECT 1 FROM studies WHERE study_id = ? AND state = 'open'", (study_id,))
     }
-    welcome = [row for row in arrivals if row.study_id in open_now]
+    welcome: dict[tuple[bytes, bytes], Arrival] = {}
+    refused: dict[int, Refused] = {}
+    for place, row in enumerate(arrivals):
+        key = (row.study_id, row.submission_id)
+        if row.study_id not in open_now or key in welcome:
+            continue
+        try:
+            if row.admission is not None:
+                if known_since(tx, *key, row.digest) is not None:
+                    continue
+                bind(tx, row.admission, row.now_ms)
+            welcome[key] = row
+        except Refused as refusal:
+            refused[place] = refusal
+    coming = list(welcome.values())
     fresh: set[tuple[bytes, bytes]] = set()
     first = 0
-    while first < len(welcome):
-        size = 1 << min(_MOST_IN_ONE, (len(welcome) - first).bit_length() - 1)
+    while first < len(coming):
+        size = 1 << min(_MOST_IN_ONE, (len(coming) - first).bit_length() - 1)
         values = [
             value
-            for row in welcome[first : first + size]
+            for row in coming[first : first + size]
             for value in (row.study_id, row.submission_id, row.stored, row.digest, row.now_ms)
         ]
         fresh.update((found[0], found[1]) for found in tx.rows(_insertion(size), values))
         first += size
     answers: list[int | Exception] = []
-    for row in arrivals:
+    for place, row in enumerate(arrivals):
         key = (row.study_id, row.submission_id)
-        answers.append(row.now_ms if key in fresh else first_time(tx, row))
+        answers.append(refused.get(place) or (row.now_ms if key in fresh else first_time(tx, row)))
         fresh.discard(key)  # the same row twice in a group: the second is a repeat
     return answers
 

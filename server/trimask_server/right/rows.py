@@ -12,7 +12,6 @@ from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.invitation import Admission
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_server.protocol.plans import split_ids
-from trimask_server.right.invitations import bind
 from trimask_server.right.row_intake import (
     Arrival,
     first_time,
@@ -22,7 +21,9 @@ from trimask_server.right.row_intake import (
     why_refused,
 )
 from trimask_server.runtime.audit import AuditLog
+from trimask_server.store import held_blocks
 from trimask_server.store.data_keys import INTAKE, DataKey, Vault, block_scope, destroy_keys
+from trimask_server.store.held_blocks import HeldState
 from trimask_server.store.interface import Store, Transaction
 
 _AT_ONCE = 500  # rows named in one statement
@@ -70,21 +71,26 @@ class RowStore:
         digest = digest or hashlib.sha256(payload).digest()
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         stored = b"" if key is None else key.encrypt(payload, submission_id)
-        arrival = Arrival(study_id, submission_id, stored, digest, now_ms)
+        arrival = Arrival(study_id, submission_id, stored, digest, now_ms, admission)
         if key is None:
             # It was not open; if an operator opens it again meanwhile, the device's next attempt stores the row.
             return await self.database.write(lambda tx: or_raise(first_time(tx, arrival)))
-        if admission is None:
-            return await self.database.write_each(insert_rows, arrival)
+        return await self.database.write_each(insert_rows, arrival)
 
-        def write(tx: Transaction) -> int:
-            repeat = known_since(tx, study_id, submission_id, digest)
-            if repeat is not None:
-                return repeat
-            bind(tx, admission, now_ms)
-            return or_raise(insert_rows(tx, [arrival])[0])
-
-        return await self.database.write(write)
+    async def insert_all(
+        self, study_id: bytes, now_ms: int, rows: Sequence[tuple[bytes, bytes, bytes, Admission | None]]
+    ) -> list[int | Exception]:
+        """Store (id, sealed component, digest, admission), all in one transaction; what `insert` says of each."""
+        key = self._intake.get(study_id) or await self._intake_key(study_id)
+        arrivals = [
+            Arrival(
+                study_id, name, b"" if key is None else key.encrypt(sealed, name), digest, now_ms, admission
+            )
+            for name, sealed, digest, admission in rows
+        ]
+        if key is None:
+            return await self.database.write(lambda tx: [first_time(tx, arrival) for arrival in arrivals])
+        return await self.database.write(lambda tx: insert_rows(tx, arrivals))
 
     async def _intake_key(self, study_id: bytes) -> DataKey | None:
         """The key for a study's incoming rows, made with the first row; None when the study accepts none."""
@@ -114,6 +120,17 @@ class RowStore:
                 )
             ]
         )
+
+    async def people(self, study_id: bytes) -> int:
+        """How many people have taken part, as far as this provider can see: submissions that are here or in a block, which
+        may have reached it alone; none that was withdrawn, or refused by a check before it was in a block."""
+        row = await self.database.read(
+            lambda tx: tx.row(
+                "SELECT count(*) FROM submissions WHERE study_id = ? AND (block_id IS NOT NULL OR payload IS NOT NULL)",
+                (study_id,),
+            )
+        )
+        return 0 if row is None else int(row[0])
 
     async def last_draw(self, study_id: bytes) -> int:
         """The number of the last draw that was begun here; 0 if none was."""
@@ -152,20 +169,19 @@ class RowStore:
         joined = b"".join(ids)
 
         def write(tx: Transaction) -> list[bytes]:
-            block = tx.row(
-                "SELECT study_id, submission_ids, cancelled FROM blocks WHERE block_id = ?", (block_id,)
-            )
+            block = held_blocks.find_block(tx, block_id)
             if block is not None:
-                if block[2]:
-                    raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
-                if block[:2] != (study_id, joined):
-                    raise Refused(Reason.ROW_ALREADY_USED, "this block was planned before with other rows")
+                if block.state is HeldState.CANCELLED:
+                    raise Refused(Reason.BLOCK_STATE, "this block was cancelled; plan another")
+                if (block.study_id, block.submission_ids) != (study_id, joined):
+                    raise Refused(Reason.BLOCK_STATE, "this block was planned before with other rows")
                 return []
             rows = _rows(tx, study_id, ids)
             withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
             if len(rows) == len(ids) and withdrawn:
                 return withdrawn
             self._bind(tx, study_id, block_id, ids, rows)
+            held_blocks.put(tx, study_id, [(block_id, joined)], HeldState.BOUND)
             return []
 
         return await self.database.write(write)
@@ -174,17 +190,13 @@ class RowStore:
         """Bind the rows of a block that was drawn (`suites.rows.right_draw`); their ids, joined and sorted."""
 
         def write(tx: Transaction) -> bytes:
-            block = tx.row(
-                "SELECT submission_ids, bound + erased FROM blocks WHERE block_id = ? AND study_id = ?",
-                (block_id, study_id),
-            )
-            if block is None:
-                raise Refused(Reason.UNKNOWN_BLOCK, "no draw of this study has that block here")
-            if not block[1]:
-                ids = split_ids(bytes(block[0]))
+            block = _block(tx, study_id, block_id)
+            if block.state is HeldState.UNBOUND:
+                ids = split_ids(block.submission_ids)
                 rows = {name: row for name, row in _rows(tx, study_id, ids).items() if row[1] is not None}
                 self._bind(tx, study_id, block_id, ids, rows)
-            return bytes(block[0])
+                held_blocks.move(tx, block_id, HeldState.BOUND)
+            return block.submission_ids
 
         return await self.database.write(write)
 
@@ -199,13 +211,7 @@ class RowStore:
         if len(rows) < len(ids):
             raise Refused(Reason.UNKNOWN_ROW, "the plan names a submission this provider does not hold")
         if any(bound is not None or payload is None for bound, payload in rows.values()):
-            raise Refused(Reason.ROW_ALREADY_USED, "the plan names a row that is in another block, or erased")
-        joined = b"".join(ids)
-        tx.run(
-            "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)"
-            " ON CONFLICT (block_id) DO UPDATE SET bound = 1",
-            (block_id, study_id, joined),
-        )
+            raise Refused(Reason.BLOCK_STATE, "the plan names a row that is in another block, or erased")
         self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
         if self.audit is not None:
             self.audit.append(
@@ -214,7 +220,7 @@ class RowStore:
                 study=study_id.hex(),
                 block=block_id.hex(),
                 rows=len(ids),
-                plan=plan_hash(study_id, block_id, joined).hex(),
+                plan=plan_hash(study_id, block_id, b"".join(ids)).hex(),
             )
 
     def _move(
@@ -235,22 +241,17 @@ class RowStore:
         """Free the rows of a block that was never masked here; its id is never planned (again)."""
 
         def write(tx: Transaction) -> None:
-            block = tx.row("SELECT study_id, started FROM blocks WHERE block_id = ?", (block_id,))
-            if block is None:
-                tx.run(
-                    "INSERT INTO blocks (block_id, study_id, submission_ids, cancelled) VALUES (?, ?, ?, 1)",
-                    (block_id, study_id, b""),
-                )
+            if held_blocks.find_block(tx, block_id) is None:
+                held_blocks.put(tx, study_id, [(block_id, b"")], HeldState.CANCELLED)
                 return
-            if block[0] != study_id:
-                raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
-            if block[1]:
+            state = _block(tx, study_id, block_id).state
+            if state is HeldState.CANCELLED:
+                return
+            if state not in HeldState.CANCELLED.before:
                 # X^k B_k of these rows may be out: in a second block they could be told apart by comparing the two.
-                raise Refused(
-                    Reason.BLOCK_STARTED, "this provider has begun to mask that block; it stays as it is"
-                )
+                raise Refused(Reason.BLOCK_STATE, f"that block is {state} here; it stays as it is")
             self._move_back(tx, study_id, block_id)
-            tx.run("UPDATE blocks SET cancelled = 1 WHERE block_id = ?", (block_id,))
+            held_blocks.move(tx, block_id, HeldState.CANCELLED)
             if self.audit is not None:
                 self.audit.append(tx, "block_cancelled", study=study_id.hex(), block=block_id.hex())
 
@@ -282,25 +283,21 @@ class RowStore:
         """
 
         def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
-            block = tx.row(
-                "SELECT study_id, erased, cancelled, submission_ids FROM blocks WHERE block_id = ?",
-                (block_id,),
-            )
-            if block is None or block[0] != study_id:
-                raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
-            if block[1]:
+            block = _block(tx, study_id, block_id)
+            if block.state is HeldState.ERASED:
                 raise Refused(Reason.BLOCK_ERASED, "that block is pooled and erased")
-            if block[2]:
-                raise Refused(Reason.BLOCK_CANCELLED, "this block was cancelled; plan another")
-            if plan is not None and plan != plan_hash(study_id, block_id, block[3]):
+            if block.state is HeldState.CANCELLED:
+                raise Refused(Reason.BLOCK_STATE, "this block was cancelled; plan another")
+            if plan is not None and plan != plan_hash(study_id, block_id, block.submission_ids):
                 raise Refused(Reason.PLAN_DIFFERS, "this provider was given another plan for that block")
             found = tx.rows(
                 "SELECT submission_id, payload FROM submissions WHERE block_id = ? AND payload IS NOT NULL"
                 " ORDER BY submission_id",
                 (block_id,),
             )
-            _require_all([bytes(name) for name, _ in found], split_ids(bytes(block[3])))
-            tx.run("UPDATE blocks SET started = 1 WHERE block_id = ?", (block_id,))
+            _require_all([bytes(name) for name, _ in found], split_ids(block.submission_ids))
+            if block.state is not HeldState.STARTED:
+                held_blocks.move(tx, block_id, HeldState.STARTED)
             key = self.vault.find(tx, study_id, block_scope(block_id))
             return [(row[0], _plain(key, *row)) for row in found]
 
@@ -322,32 +319,31 @@ class RowStore:
         self, tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes] = ()
     ) -> int:
         """The same as a part of a transaction; the store is still to be scrubbed."""
-        block = tx.row("SELECT study_id, submission_ids, bound FROM blocks WHERE block_id = ?", (block_id,))
-        if block is None and ids:
+        if ids and held_blocks.find_block(tx, block_id) is None:
             _refuse_bound(tx, study_id, ids)
-            block = (study_id, b"".join(ids), 0)
-        if block is None or block[0] != study_id:
-            raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
-        if not block[2]:
-            _use_up(tx, study_id, block_id, split_ids(bytes(block[1])))
+            held_blocks.put(tx, study_id, [(block_id, b"".join(ids))], HeldState.UNBOUND)
+        block = _block(tx, study_id, block_id)
+        rows = len(block.submission_ids) // SUBMISSION_ID_BYTES
+        if block.state is HeldState.CANCELLED:
+            return rows  # it has none any more
+        if block.state in (
+            HeldState.UNBOUND,
+            HeldState.ERASED,
+        ):  # erased, perhaps, before its rows were bound to it
+            _use_up(tx, study_id, block_id, split_ids(block.submission_ids))
         tx.run("UPDATE submissions SET payload = NULL WHERE block_id = ?", (block_id,))
-        first = tx.run("UPDATE blocks SET erased = 1 WHERE block_id = ? AND erased = 0", (block_id,))
         destroy_keys(tx, study_id, [block_scope(block_id)])
-        rows = len(block[1]) // SUBMISSION_ID_BYTES
-        if first and self.audit is not None:
+        if block.state is HeldState.ERASED:
+            return rows
+        held_blocks.move(tx, block_id, HeldState.ERASED)
+        if self.audit is not None:
             self.audit.append(tx, "block_erased", study=study_id.hex(), block=block_id.hex(), rows=rows)
         return rows
 
     async def ids_of(self, study_id: bytes, block_id: bytes) -> list[bytes]:
         """The ids of a block that was assigned here, sorted as in its plan."""
-        row = await self.database.read(
-            lambda tx: tx.row(
-                "SELECT submission_ids FROM blocks WHERE block_id = ? AND study_id = ?", (block_id, study_id)
-            )
-        )
-        if row is None:
-            raise Refused(Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block")
-        return split_ids(bytes(row[0]))
+        block = await self.database.read(lambda tx: _block(tx, study_id, block_id))
+        return split_ids(block.submission_ids)
 
     async def erase_pending(self, study_id: bytes) -> int:
         """Erase every row of a study that is in no block, and the key of its intake; how many there were."""
@@ -369,8 +365,8 @@ class RowStore:
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
-    """Erase a study's ids, hashes and plans; how many submissions it had. The study cannot be opened again."""
-    tx.run("DELETE FROM blocks WHERE study_id = ?", (study_id,))
+    """Erase a study's ids, hashes and blocks; how many submissions it had. The study cannot be opened again."""
+    held_blocks.erase_study(tx, study_id)
     return tx.run("DELETE FROM submissions WHERE study_id = ?", (study_id,))
 
 
@@ -378,6 +374,15 @@ def oldest_row_ms(tx: Transaction) -> int | None:
     """When the oldest row that is still held came in; None if none is held."""
     row = tx.row("SELECT min(receive_time_ms) FROM submissions WHERE payload IS NOT NULL")
     return None if row is None or row[0] is None else int(row[0])
+
+
+def _block(tx: Transaction, study_id: bytes, block_id: bytes) -> held_blocks.HeldBlock:
+    block = held_blocks.find_block(tx, block_id)
+    if block is None or block.study_id != study_id:
+        raise Refused(
+            Reason.UNKNOWN_BLOCK, "this provider was given no plan for that block, and has drawn none"
+        )
+    return block
 
 
 def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[bytes]:
@@ -411,18 +416,13 @@ def _require_all(found: Sequence[bytes], planned: Sequence[bytes]) -> None:
 def _refuse_bound(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> None:
     """Refuse a plan with a row of another block, unless that is erased."""
     held = [bound for bound, _ in _rows(tx, study_id, ids).values() if bound is not None]
-    erased = "SELECT 1 FROM blocks WHERE block_id = ? AND erased = 1"
-    if any(tx.row(erased, (bound,)) is None for bound in set(held)):
-        raise Refused(Reason.ROW_ALREADY_USED, "the plan names a row that is in another block here")
+    blocks = (held_blocks.find_block(tx, bound) for bound in set(held))
+    if any(block is None or block.state is not HeldState.ERASED for block in blocks):
+        raise Refused(Reason.BLOCK_STATE, "the plan names a row that is in another block here")
 
 
 def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes]) -> None:
     """Bind ids to a block that is pooled, whether their rows are here or not, so that none can be used again."""
-    tx.run(
-        "INSERT INTO blocks (block_id, study_id, submission_ids) VALUES (?, ?, ?)"
-        " ON CONFLICT (block_id) DO UPDATE SET bound = 1",
-        (block_id, study_id, b"".join(ids)),
-    )
     tx.run_many(
         "INSERT INTO submissions (study_id, submission_id, payload_hash, receive_time_ms, block_id)"
         " VALUES (?, ?, ?, 0, ?) ON CONFLICT (study_id, submission_id) DO UPDATE SET block_id = excluded.block_id",
@@ -432,5 +432,5 @@ def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[byt
 
 def _plain(key: DataKey | None, name: bytes, payload: bytes) -> bytes:
     if key is None:
-        raise Refused(Reason.ROW_ALREADY_USED, "the key of these rows is destroyed")
+        raise Refused(Reason.BLOCK_STATE, "the key of these rows is destroyed")
     return key.decrypt(payload, name)

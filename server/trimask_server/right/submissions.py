@@ -5,32 +5,38 @@ A left provider has the same tables, with no row of a person in them.
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+
 import grpc
 
-from trimask_core.basics.errors import InvitationError, Refused, VerificationError
-from trimask_core.basics.refusals import Reason
+from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
+from trimask_core.basics.refusals import Alarm, Reason
 from trimask_core.crypto.sealing import PayloadForm, component_info, sealing_key_message
 from trimask_core.study.definition import Study
 from trimask_core.submit.invitation import Admission
 from trimask_core.submit.receipt import (
     receipt_digest_message,
-    receipt_message,
     submission_id_of,
     withdrawal_message,
 )
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
-from trimask_server.access import proposals
+from trimask_server.access import governance
 from trimask_server.right import invitations, rows
-from trimask_server.right.opener import Opener, OpeningKeys, Parcel
 from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import CurrentKeyRing, expired_key
+from trimask_server.right.sealing_keys import CurrentKeyRing, Opened, Opener, OpeningKeys, Parcel, expired_key
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context
+from trimask_server.runtime.interceptors import reason_of
+from trimask_server.runtime.tls import Context
 from trimask_server.store import data_keys
 from trimask_server.store.interface import Erasers
+
+MOST_TOGETHER = 64
+"""Submissions a message of SubmitMany: a batch of the process that opens them."""
 
 
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
@@ -54,8 +60,91 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     async def Submit(
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
+        study = self._node.studies.get(request.study_id)
+        parcel, admission = self._read(study, request, self._node.clock.now_ms())
+        try:
+            self._key_ring.ring.refuse_expired_id(request.sealing_key_id, parcel.receive_time_ms)
+            await self._use_live_keys(parcel.receive_time_ms)
+            opened = await self._opener.open(parcel)
+        except (VerificationError, Refused) as error:
+            return await self._known_or_refused(study, parcel, error)
+        # A repeat is recognised where it is written, in the same transaction.
+        received = await self._rows.insert(
+            study.id, parcel.submission_id, parcel.sealed, parcel.receive_time_ms, opened.digest, admission
+        )
+        return self._receipt(parcel, opened, received)
+
+    # Each message of the stream comes here as a call of its own (`runtime.inbound_limits`).
+    async def SubmitMany(  # type: ignore[override]
+        self, request: submission_pb2.SubmitManyRequest, context: Context
+    ) -> submission_pb2.SubmitManyResponse:
         node = self._node
-        study = node.studies.get(request.study_id)
+        study, now_ms = node.studies.get(request.study_id), node.clock.now_ms()
+        if not 1 <= len(request.submissions) <= MOST_TOGETHER:
+            raise Refused(Reason.MALFORMED, f"a message has 1 to {MOST_TOGETHER} submissions")
+        if any(one.study_id not in (b"", study.id) for one in request.submissions):
+            raise Refused(Reason.MALFORMED, "all submissions of a message are to one study")
+        await self._use_live_keys(now_ms)
+        outcomes = await self._take_in(study, request.submissions, now_ms)
+        answer, refused = submission_pb2.SubmitManyResponse(), Counter[str]()
+        for outcome in outcomes:
+            if isinstance(outcome, submission_pb2.SubmitResponse):
+                answer.outcomes.add(receipt=outcome)
+                node.refusals.count(Alarm.SENT_FOR_OTHERS, study.id)
+                continue
+            if not isinstance(outcome, TrimaskError):
+                raise outcome
+            reason = reason_of(outcome)
+            again = outcome.retry_after_ms if isinstance(outcome, Refused) else None
+            answer.outcomes.add(reason=str(reason), message=str(outcome), retry_after_ms=again or 0)
+            node.refusals.count(reason, study.id)
+            refused[reason] += 1
+        if refused:
+            node.log.warning("refused rpc=SubmitMany of=%d reasons=%s", len(outcomes), dict(refused))
+        return answer
+
+    async def _take_in(
+        self, study: Study, requests: Sequence[submission_pb2.SubmitRequest], now_ms: int
+    ) -> list[submission_pb2.SubmitResponse | Exception]:
+        """Open and store many; the receipt of each, or why it was refused."""
+        outcomes: dict[int, submission_pb2.SubmitResponse | Exception] = {}
+        refused: dict[int, TrimaskError] = {}
+        read: dict[int, tuple[Parcel, Admission | None]] = {}
+        for place, request in enumerate(requests):
+            try:
+                read[place] = self._read(study, request, now_ms)
+                self._key_ring.ring.refuse_expired_id(request.sealing_key_id, now_ms)
+            except TrimaskError as refusal:
+                refused[place] = refusal
+        whole = {place: parcel for place, (parcel, _) in read.items() if place not in refused}
+        opened: dict[int, Opened] = {}
+        for place, answer in zip(whole, await self._opener.open_all(list(whole.values())), strict=True):
+            if isinstance(answer, Opened):
+                opened[place] = answer
+            else:
+                refused[place] = VerificationError(answer)
+        for place, error in refused.items():
+            try:
+                if place not in read:
+                    raise error
+                outcomes[place] = await self._known_or_refused(study, read[place][0], error)
+            except TrimaskError as refusal:
+                outcomes[place] = refusal
+        rows = [
+            (read[place][0].submission_id, read[place][0].sealed, one.digest, read[place][1])
+            for place, one in opened.items()
+        ]
+        stored = await self._rows.insert_all(study.id, now_ms, rows) if rows else []
+        for (place, one), received in zip(opened.items(), stored, strict=True):
+            outcomes[place] = (
+                self._receipt(read[place][0], one, received) if isinstance(received, int) else received
+            )
+        return [outcomes[place] for place in range(len(requests))]
+
+    def _read(
+        self, study: Study, request: submission_pb2.SubmitRequest, now_ms: int
+    ) -> tuple[Parcel, Admission | None]:
+        """What came, and what admits it, before anything is opened."""
         if len(request.submission_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
@@ -68,34 +157,35 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
                 Reason.BAD_INVITATION,
                 "this invitation was used for another submission than the bytes that came",
             )
-        ring = self._key_ring.ring
-        now_ms = node.clock.now_ms()
-        try:
-            ring.refuse_expired_id(request.sealing_key_id, now_ms)
-            await self._opener.use_live(OpeningKeys(node.keys.identity, ring.accepting(now_ms)))
-            parcel = Parcel(study.id, study.binding, request.submission_id, form, now_ms, sealed)
-            opened = await self._opener.open(parcel)
-        except (VerificationError, Refused) as error:
-            received = await self._rows.refuse_conflict(study.id, request.submission_id, sealed)
-            if isinstance(error, VerificationError):
-                info = component_info(study.binding, form.provider, request.submission_id)
-                if not ring.is_expired_for(sealed, info, now_ms):
-                    raise Refused(Reason.TAMPERED_COMPONENT, str(error)) from None
-                error = expired_key()
-            if received is None:
-                raise error from None
-            # It was stored before its key expired and the answer was lost: it gets its receipt.
-            message = receipt_message(study.id, request.submission_id, sealed, received)
-            signature = node.keys.identity.sign("receipt", message)
-            return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
-        # A repeat is recognised where it is written, in the same transaction.
-        received = await self._rows.insert(
-            study.id, request.submission_id, sealed, now_ms, opened.digest, admission
-        )
-        signature = opened.signature
-        if received != now_ms:  # a repeat: the receipt is for when it first came
-            message = receipt_digest_message(study.id, request.submission_id, opened.digest, received)
-            signature = node.keys.identity.sign("receipt", message)
+        return Parcel(study.id, study.binding, request.submission_id, form, now_ms, sealed), admission
+
+    async def _use_live_keys(self, now_ms: int) -> None:
+        accepting = self._key_ring.ring.accepting(now_ms)
+        await self._opener.use_live(OpeningKeys(self._node.keys.identity, accepting))
+
+    async def _known_or_refused(
+        self, study: Study, parcel: Parcel, problem: TrimaskError
+    ) -> submission_pb2.SubmitResponse:
+        """What does not open is refused, unless it was stored before its key expired and the answer was lost: that gets
+        its receipt."""
+        received = await self._rows.refuse_conflict(study.id, parcel.submission_id, parcel.sealed)
+        if isinstance(problem, VerificationError):
+            info = component_info(study.binding, parcel.form.provider, parcel.submission_id)
+            if not self._key_ring.ring.is_expired_for(parcel.sealed, info, parcel.receive_time_ms):
+                raise Refused(Reason.TAMPERED_COMPONENT, str(problem)) from None
+            problem = expired_key()
+        if received is None:
+            raise problem from None
+        return self._signed_receipt(parcel, hashlib.sha256(parcel.sealed).digest(), received)
+
+    def _receipt(self, parcel: Parcel, opened: Opened, received: int) -> submission_pb2.SubmitResponse:
+        if received != parcel.receive_time_ms:  # a repeat: the receipt is for when it first came
+            return self._signed_receipt(parcel, opened.digest, received)
+        return submission_pb2.SubmitResponse(receive_time_ms=received, signature=opened.signature)
+
+    def _signed_receipt(self, parcel: Parcel, digest: bytes, received: int) -> submission_pb2.SubmitResponse:
+        message = receipt_digest_message(parcel.study_id, parcel.submission_id, digest, received)
+        signature = self._node.keys.identity.sign("receipt", message)
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=signature)
 
     def _form(self, study: Study) -> PayloadForm:
@@ -178,7 +268,7 @@ ERASERS = Erasers(
     (
         rows.erase_study,
         invitations.erase_study,
-        proposals.erase_study,
+        governance.erase_study,
         data_keys.erase_study,
     ),
 )

@@ -230,6 +230,7 @@ class AuditLog:
                 "restored from a backup: the audit log goes on after entry %d of %d", last, kept.sequence
             )
             await self.record("store_restored", **missed)
+            await self.save_head()  # what was kept is of the store before: nothing here is held to it
         else:
             self._log.error("the audit log is not the one whose head %s keeps", self._file)
             await self.record("log_cut_short", **missed)

@@ -22,8 +22,8 @@ from trimask_proto.v1 import node_pb2
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.garbage import AfterCollection, nothing_after
-from trimask_server.runtime.health import Check, Health, Readiness, check_readiness, try_write
 from trimask_server.runtime.interceptors import Admission
+from trimask_server.runtime.metrics import Check, Health, Readiness, check_readiness, try_write
 from trimask_server.runtime.ports import AddServices, Bound, Port
 from trimask_server.settings.config import VERSION
 from trimask_server.store.interface import StoreError

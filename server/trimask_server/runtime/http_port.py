@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from trimask_core.basics.errors import ConfigError
-from trimask_server.runtime.health import Readiness
+from trimask_server.runtime.metrics import Readiness
 
 _IDLE_SECONDS = 30.0  # between requests, and for a request's head
 _MOST_CONNECTIONS = 256

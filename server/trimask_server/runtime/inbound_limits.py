@@ -8,8 +8,10 @@ Messages on their way in are bounded too: how many an address may begin, how man
 one may take. gRPC holds an unfinished message in memory, up to the size its port takes (`server_options`), for as long as
 the connection lives. Here a call is answered as one that streams a single message, so that its handler runs before the
 message is whole and the call can be ended. A port has a fixed number of places, shared out by address
-(`addresses.Shares`): when all are taken, the address with most unfinished messages loses the one that has been arriving
+(`Shares`): when all are taken, the address with most unfinished messages loses the one that has been arriving
 for longest. An honest message takes a moment, a stalled one grows old.
+
+Callers by address: who counts as one, how often one may call, and how places are shared out when they are short.
 """
 
 from __future__ import annotations
@@ -17,18 +19,135 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote
 
 import grpc
 
 from trimask_core.basics.clock import Clock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_server.runtime.addresses import Addresses, Shares, TokenBuckets
 from trimask_server.runtime.interceptors import MAX_MESSAGE_BYTES, rewrapped, status_of, trailers_of
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Refusals
 from trimask_server.settings.config import NodeConfig
+
+_ADDRESSES = 65_536
+Holder = TypeVar("Holder", bound=Hashable)
+
+
+def _host(peer: str) -> IPv4Address | IPv6Address | str:
+    """The other end of a connection, given gRPC's word for it."""
+    host = unquote(peer).rpartition(":")[0].partition(":")[2].strip("[]").partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+class Addresses:
+    """Tells callers apart. Behind a declared proxy everybody has its address, which then says nothing."""
+
+    def __init__(self, proxies: Iterable[str] = ()) -> None:
+        self._proxies = [ip_network(proxy) for proxy in proxies]
+
+    def of(self, peer: str) -> str | None:
+        """Who a caller is counted as: an IPv4 address, or the /64 of an IPv6 one, which is one household's; None for one
+        that comes through a proxy."""
+        host = _host(peer)
+        if isinstance(host, str):
+            return host
+        if any(host in proxy for proxy in self._proxies):
+            return None
+        return str(host if isinstance(host, IPv4Address) else ip_network((host, 64), strict=False))
+
+
+class TokenBuckets:
+    """One bucket an address: `burst` calls at once, then `rate` a second. The longest unseen are forgotten."""
+
+    def __init__(self, rate: float, burst: int, now_ms: Callable[[], int]) -> None:
+        self._rate = rate
+        self._burst = max(1, burst)
+        self._now_ms = now_ms
+        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def take(self, address: str) -> int:
+        """0 if the call may pass, else the milliseconds after which it may."""
+        if self._rate <= 0:
+            return 0
+        level = self._level(address)
+        wait = 0 if level >= 1 else max(1, round((1 - level) / self._rate * 1000))
+        self._put(address, level if wait else level - 1)
+        return wait
+
+    def owe(self, address: str, count: int) -> None:
+        """Take `count` more, there or not: later calls wait until the debt is paid."""
+        if self._rate > 0:
+            self._put(address, self._level(address) - count)
+
+    def _level(self, address: str) -> float:
+        now = self._now_ms()
+        level, since = self._buckets.pop(address, (float(self._burst), now))
+        return min(self._burst, level + max(0, now - since) * self._rate / 1000)
+
+    def _put(self, address: str, level: float) -> None:
+        self._buckets[address] = (level, self._now_ms())
+        if len(self._buckets) > _ADDRESSES:
+            self._buckets.popitem(last=False)
+
+
+class Shares(Generic[Holder]):
+    """A number of places, which anybody may take while there is room and which addresses share when there is none.
+
+    Then an address that holds most loses a place, the one it has held for longest: one address cannot take a place from
+    another that holds fewer, and the young are spared. Where all hold as many, each has its place until `most` others came.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._turn = 0
+        self._address: dict[Holder, object] = {}
+        self._held: dict[
+            object, dict[Holder, tuple[bool, int]]
+        ] = {}  # by address: whether firm, since what turn
+
+    def __len__(self) -> int:
+        return len(self._address)
+
+    def __contains__(self, holder: Holder) -> bool:
+        return holder in self._address
+
+    def enter(self, holder: Holder, address: str | None) -> Holder | None:
+        """Give a place; who has lost its own for that, if there was no room. None counts as an address of its own."""
+        counted = ("alone", holder) if address is None else address
+        self._address[holder] = counted
+        self._held.setdefault(counted, {})
+        self.renew(holder)
+        if len(self._address) <= self._most:
+            return None
+        most = max(map(len, self._held.values()))
+        rivals = [one for held in self._held.values() if len(held) == most for one in held.items()]
+        loses = min(rivals, key=lambda rival: rival[1])[0]
+        self.leave(loses)
+        return loses
+
+    def renew(self, holder: Holder, *, firm: bool = False) -> None:
+        """As if it had come now; an address loses a `firm` place only if it has no other."""
+        if holder in self._address:
+            self._turn += 1
+            self._held[self._address[holder]][holder] = (firm, self._turn)
+
+    def leave(self, holder: Holder) -> None:
+        """Free a place; nothing happens for who has none."""
+        if holder in self._address:
+            counted = self._address.pop(holder)
+            del self._held[counted][holder]
+            if not self._held[counted]:
+                del self._held[counted]
+
 
 _AGAIN_MS = 1000
 _NO_PLACE = "as many messages are on their way to this node as it can hold; try again in a moment"
@@ -91,13 +210,52 @@ class Arrivals:
             response_serializer=handler.response_serializer,
         )
 
+    def wrap_stream(self, _method: str, handler: Any) -> Any:
+        """A unary handler as one that answers each message of a stream: the next is read once the last is answered, and
+        waits until the bucket, from which each submission is taken, has room for it. A stream is slowed where a call would
+        be refused; while it waits it has a place, as an unfinished message has."""
+        whole = handler.unary_unary
+
+        async def read_each(_: Any, context: Any) -> Any:
+            try:
+                self.charge(context)
+            except Refused as error:
+                return await whole(Unread(error), context)
+            paid = True
+            while True:
+                self.enter(context)
+                try:
+                    message = await context.read()
+                    if message is grpc.aio.EOF:
+                        return None
+                    while not paid and (wait := self._take(context)):  # noqa: ASYNC110 - a time, not an event
+                        await asyncio.sleep(wait / 1000)
+                finally:
+                    self.leave(context)
+                self._owe(context, max(1, len(getattr(message, "submissions", ()))) - 1)
+                paid = False
+                await context.write(await whole(message, context))
+
+        return grpc.stream_stream_rpc_method_handler(
+            read_each,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
     def charge(self, context: Any) -> None:
         """Take a call from its address's bucket when it begins, so that what never ends is counted too."""
-        address = self._addresses.of(context.peer()) if self._buckets is not None else None
-        wait = self._buckets.take(address) if self._buckets is not None and address is not None else 0
-        if wait:
+        if wait := self._take(context):
             text = "too many calls from this address; slow down"
             raise Refused(Reason.RATE_LIMITED, text, retry_after_ms=wait)
+
+    def _take(self, context: Any) -> int:
+        address = self._addresses.of(context.peer()) if self._buckets is not None else None
+        return self._buckets.take(address) if self._buckets is not None and address is not None else 0
+
+    def _owe(self, context: Any, count: int) -> None:
+        address = self._addresses.of(context.peer()) if self._buckets is not None else None
+        if self._buckets is not None and address is not None:
+            self._buckets.owe(address, count)
 
     def enter(self, context: Any) -> None:
         """Give a call's message a place, until `leave`; `context.abort` ends one that loses it.
@@ -167,6 +325,7 @@ _SLACK_BYTES = 16 << 10
 _PUBLIC_ROOM_BYTES = 48 << 20
 _PEER_ROOM_BYTES = 512 << 20
 _OVERLOADED_MS = 1000
+_SUBMISSIONS = ("Submit", "SubmitMany")
 HANDSHAKE_MS = 10_000
 
 
@@ -243,8 +402,9 @@ class Limits:
         async def limited(request: Any, context: Any) -> Any:
             if isinstance(request, Unread):
                 raise request.refusal
-            if name != "Submit":
+            if name not in _SUBMISSIONS:
                 return await inner(request, context)
+            count = len(request.submissions) if name == "SubmitMany" else 1
             # Every submission under way waits for its write, so this bounds the store's queue too.
             if self._submissions >= self._most:
                 raise Refused(
@@ -252,11 +412,11 @@ class Limits:
                     "this node has as many submissions under way as it can hold; try again in a moment",
                     retry_after_ms=_OVERLOADED_MS,
                 )
-            self._submissions += 1
+            self._submissions += count
             try:
                 return await inner(request, context)
             finally:
-                self._submissions -= 1
+                self._submissions -= count
 
         limit = message_limit(method, self._config, public=self._public)
         return rewrapped(handler, limited, _guarded(handler.request_deserializer, limit))

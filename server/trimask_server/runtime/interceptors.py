@@ -28,10 +28,10 @@ from trimask_server.runtime.logs import (
     known_request_id,
     reason_of_failure,
     span,
+    study_id_of,
     study_prefix,
 )
-from trimask_server.runtime.metrics import Metrics
-from trimask_server.runtime.refusal_counts import Refusals
+from trimask_server.runtime.metrics import Metrics, Refusals
 
 MAX_MESSAGE_BYTES = 4 << 20
 
@@ -55,7 +55,7 @@ def status_of(reason: AnyReason) -> grpc.StatusCode:
 class Admission(Protocol):
     """What is asked before a handler runs; `access.gate` answers."""
 
-    async def admit(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    async def admit(self, method: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         """Raise `Refused` unless the caller may."""
 
     def covers(self, method: str) -> bool:
@@ -109,7 +109,8 @@ class GuardedServer:
 
     Handlers are wrapped once, as they are added. An interceptor would do the same for every call again, at a tenth of
     what a call costs. `inside` is wrapped around a handler first, so what it raises is answered here too; `outside` last.
-    `arriving` reads the message before all of these.
+    `arriving` reads the message before all of these, and `streaming` each message of a call that streams: to all others
+    a message of a stream is a call.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class GuardedServer:
         inside: Layer = unchanged,
         outside: Layer = unchanged,
         arriving: Layer = unchanged,
+        streaming: Layer = unchanged,
     ) -> None:
         self._server = server
         self._refusals = refusals
@@ -131,6 +133,7 @@ class GuardedServer:
         self._inside = inside
         self._outside = outside
         self._arriving = arriving
+        self._streaming = streaming
         self.calls: dict[str, Any] = {}  # every handler with all its layers but `arriving`, by method
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
@@ -148,9 +151,12 @@ class GuardedServer:
         self._server.add_generic_rpc_handlers((_Rest(self._gate, self._refuse),))
 
     def _wrap(self, method: str, handler: Any) -> Any:
+        arriving = self._arriving
+        if handler.request_streaming:
+            handler, arriving = rewrapped(handler, handler.stream_stream), self._streaming
         guarded = self._guard(method, self._inside(method, handler))
         self.calls[method] = self._outside(method, guarded)
-        return self._arriving(method, self.calls[method])
+        return arriving(method, self.calls[method])
 
     def for_browser(self, method: str) -> Any:
         """What answers a call that came in over HTTPS: its handler if it is a participant's, a counted refusal if it is
@@ -168,20 +174,23 @@ class GuardedServer:
         inner: Handler = handler.unary_unary
         refusals, log, look_again, gate = self._refusals, self._log, self._look_again, self._gate
 
+        async def admitted(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            await gate.admit(method, request, context)
+            return await inner(request, context)
+
         async def guarded(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             try:
-                await gate.admit(method, context)
                 try:
-                    return await inner(request, context)
+                    return await admitted(request, context)
                 except Refused as error:
                     if error.reason is not Reason.UNKNOWN_STUDY:
                         raise
                 await look_again()
-                return await inner(request, context)
+                return await admitted(request, context)
             except TrimaskError as error:
                 reason = reason_of(error)
                 known = reason is not Reason.UNKNOWN_STUDY
-                refusals.count(reason, getattr(request, "study_id", b"") if known else b"")
+                refusals.count(reason, study_id_of(request) if known else b"")
                 log.warning("refused rpc=%s reason=%s why=%s", method, reason, error)
                 await context.abort(status_of(reason), str(error), trailers_of(reason, error))
             except grpc.aio.AbortError:

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from trimask_core.basics.errors import ConfigError
-from trimask_core.moments.secret import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
 from trimask_core.study.party import load_party
 from trimask_server.runtime.tls import (
     HTTPS_CERTIFICATE,
@@ -30,7 +30,7 @@ from trimask_server.runtime.tls import (
     read_material,
 )
 from trimask_server.settings.config import NodeRole
-from trimask_server.store.master_keys import FILE_NAME as STORAGE_KEYS
+from trimask_server.store.data_keys import FILE_NAME as STORAGE_KEYS
 
 Level = Literal["ok", "warning", "wrong"]
 

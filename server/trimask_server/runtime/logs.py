@@ -57,14 +57,20 @@ def known_request_id(value: object) -> str:
     return value if isinstance(value, str) and _REQUEST_ID.fullmatch(value) else ""
 
 
+_WITH_STUDY = ("attempt", "draw", "check", "totals", "order")  # fields of requests that name the study inside
+
+
+def study_id_of(request: Any) -> bytes:
+    """The id of the study that a message is about; nothing if it is about none."""
+    inside = next((getattr(request, name) for name in _WITH_STUDY if hasattr(request, name)), None)
+    found = getattr(request, "study_id", None) or getattr(inside, "study_id", None)
+    return found if isinstance(found, bytes) else b""
+
+
 def study_prefix(request: Any) -> str:
     """The first digits of the study a message is about; nothing if it is about none."""
-    study_id = getattr(request, "study_id", None) or getattr(
-        getattr(request, "attempt", None), "study_id", None
-    )
-    if isinstance(study_id, bytes) and len(study_id) == _STUDY_ID_BYTES:
-        return study_id.hex()[:_PREFIX_DIGITS]
-    return ""
+    study_id = study_id_of(request)
+    return study_id.hex()[:_PREFIX_DIGITS] if len(study_id) == _STUDY_ID_BYTES else ""
 
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -20,9 +20,9 @@ from grpc_reflection.v1alpha import reflection
 
 from trimask_core.basics.errors import ConfigError
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.health import Health
 from trimask_server.runtime.inbound_limits import Arrivals, Limits, arrivals_of, server_options
 from trimask_server.runtime.interceptors import Admission, GuardedServer, Observation
+from trimask_server.runtime.metrics import Health
 
 _UNPRIVILEGED = 1024
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -138,6 +138,7 @@ class Port:
                 context.config.name, context.metrics, context.tracer, context.source, public=public
             ).wrap,
             arriving=arrivals.wrap,
+            streaming=arrivals.wrap_stream,
         )
         # It has the two methods that generated code calls.
         names = [add(cast("grpc.aio.Server", guarded)) for add in self.services]

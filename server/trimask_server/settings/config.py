@@ -1,11 +1,12 @@
 """A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one.
 
+`python -m trimask_server.settings.config` writes docs/node-file.md from the words beside each setting.
+
 The version that runs here is read once: the collector asks every node for it several times a second.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import ipaddress
 import math
@@ -13,11 +14,12 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.typed_table import nearest
 
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
@@ -47,57 +49,110 @@ _LISTENERS = ("listen", "peer_listen", "worker_listen", "https_listen", "http_li
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
+def _said(words: str, *, default: Any = MISSING, repr: bool = True) -> Any:  # noqa: A002 - as `field` has it
+    """A setting and what docs/node-file.md says of it."""
+    return field(default=default, repr=repr, metadata={"words": words})
+
+
 @dataclass(frozen=True)
 class StoreConfig:
-    """The [store] table. Without `url` the store is a SQLite file in the data folder.
+    """The [store] table. Without `url` the store is a SQLite file in the data folder."""
 
-    `url` is postgresql://user@host/database; one with a password is better kept in a file of its own, named by
-    `url_file`, or in the environment variable TRIMASK_STORE_URL, which goes before both. `schema` is the node's own on
-    that server, by default after its name.
-    """
-
-    url: str = field(default="", repr=False)  # may have a password in it
-    url_file: str = ""
-    schema: str = ""
+    url: str = _said(
+        "`postgresql://user@host/database`. The environment variable `TRIMASK_STORE_URL` goes before it and before "
+        "`url_file`",
+        default="",
+        repr=False,
+    )  # may have a password in it
+    url_file: str = _said("a file with that address in it, where it has a password", default="")
+    schema: str = _said(
+        "the node's own schema on that server, after `name` when left out: lower-case letters, digits and underscores",
+        default="",
+    )
 
 
 @dataclass(frozen=True)
 class NodeConfig:
     """What a node program needs to know. Paths are relative to the file.
 
-    `listen` is where devices and researchers come in (TLS), `peer_listen` where nodes and the owner do (mutual TLS),
-    `https_listen` where browsers do (HTTPS), `http_listen` where health, metrics and (on a collector) the status page are:
-    plain HTTP, so loopback or a proxy's.
     Where several processes run one node, `listen` and `peer_listen` are the same for all of them and each has a
-    `worker_listen` of its own, which peers reach at `worker_address`. docs/node-file.md says what the others do.
-    `allow_collectors` names the collectors whose studies are taken, by identity (hex) or TLS name; empty takes any.
+    `worker_listen` of its own.
     """
 
-    name: str
-    data: Path
-    keys: Path
-    peer_listen: str
-    listen: str = ""
-    owner_tls_name: str = "owner.trimask.local"
-    worker_listen: str = ""
-    worker_address: str = ""
-    log_format: str = "text"
-    poll_seconds: float = 0.5
-    attempt_timeout_seconds: float = 120.0
-    max_attempts: int = 30
-    mask_threads: int = 1
-    compact_releases: bool = False
-    allow_collectors: tuple[str, ...] = ()
-    http_listen: str = ""
-    https_listen: str = ""
-    reload_seconds: float = 30.0
-    keep_closed_days: float = 30.0
-    max_concurrent_submissions: int = 1024
-    max_submission_bytes: int = 131_072
-    rate_limit_per_second: float = 20.0
-    rate_limit_burst: int = 200
-    proxies: tuple[str, ...] = ()
-    store: StoreConfig = StoreConfig()
+    name: str = _said("the node's name, as `R2`: in logs, and of its schema in PostgreSQL")
+    data: Path = _said("folder of the store and of published datasets")
+    keys: Path = _said(
+        "folder of the keys ([deployment](deployment.md#3-keys)); a right provider of the moments suite writes its "
+        "ledgers there"
+    )
+    peer_listen: str = _said("where nodes and the owner connect: mutual TLS")
+    listen: str = _said(
+        "where devices and researchers connect: TLS; required, except on left providers", default=""
+    )
+    owner_tls_name: str = _said(
+        "the DNS name in the owner's certificate: on the collector, and on right providers that sign invitations or "
+        "tell which were used; one owner for all studies of a node",
+        default="owner.trimask.local",
+    )
+    worker_listen: str = _said(
+        "where peers reach this process if [several](operations.md#several-workers) run the node", default=""
+    )
+    worker_address: str = _said("the address under which they reach it, if it differs", default="")
+    log_format: str = _said("`text`, or `json` for machines", default="text")
+    poll_seconds: float = _said(
+        "on the collector: how often a study is checked for work when nothing woke its driver", default=0.5
+    )
+    attempt_timeout_seconds: float = _said(
+        "on the collector: the most time for an attempt at a block, or for the check of a batch; then a new one "
+        "begins",
+        default=120.0,
+    )
+    max_attempts: int = _said(
+        "on the collector: how often a block, or a check of rows, may fail before it is given up; failures of a node "
+        "that is unreachable or out of disk do not count",
+        default=30,
+    )
+    mask_threads: int = _said("threads for matrix products and other long computations", default=1)
+    compact_releases: bool = _said(
+        "on the collector, rows suite: publish as many rows as there are attributes, with the same moments, in place "
+        "of one a person",
+        default=False,
+    )
+    allow_collectors: tuple[str, ...] = _said(
+        "collectors whose studies are accepted, by identity (hex) or TLS name; any when left out", default=()
+    )
+    http_listen: str = _said(
+        "health, metrics and (collector) status pages: plain HTTP, so loopback or behind a proxy. `trimask keys "
+        "--http` writes it",
+        default="",
+    )
+    https_listen: str = _said(
+        "on the collector and right providers: where browsers come in, for studies with `[web]` "
+        "([web](web.md#nodes)). `trimask keys --https` writes it",
+        default="",
+    )
+    reload_seconds: float = _said("how often key files are checked for changes", default=30.0)
+    keep_closed_days: float = _said("after so long, what is left of a closed study is erased", default=30.0)
+    max_concurrent_submissions: int = _said(
+        "more at once are refused with `overloaded`; also bounds what waits for the store", default=1024
+    )
+    max_submission_bytes: int = _said(
+        "the largest message on the public port; a study whose submissions may be larger (8 bytes a column) is "
+        "refused (`study_too_large`)",
+        default=131_072,
+    )
+    rate_limit_per_second: float = _said(
+        "calls a second on the public port from one IPv4 address or IPv6 /64 (people behind one router share it); 0 "
+        "for no limit",
+        default=20.0,
+    )
+    rate_limit_burst: int = _said("how many such calls may come at once", default=200)
+    proxies: tuple[str, ...] = _said(
+        "IP addresses or networks of proxies in front of this node, behind which everybody has one address: calls are"
+        " not limited by address then, and the proxy limits",
+        default=(),
+    )
+    store: StoreConfig = _said("the table `[store]`, below", default=StoreConfig())
 
     @property
     def own_address(self) -> str:
@@ -180,9 +235,8 @@ def _read_table(
     known = {item.name: item for item in fields(kind)}
     for key in data:
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
             raise ConfigError(
-                f"unknown setting {of + key!r}" + (f"; did you mean {of + near[0]!r}?" if near else "")
+                f"unknown setting {of + key!r}; {nearest(of + key, [of + name for name in known])}"
             )
     values: dict[str, Any] = {}
     for name, item in known.items():
@@ -226,3 +280,43 @@ def _read_store(data: Any, base: Path) -> StoreConfig:
 
 
 VERSION = importlib.metadata.version("trimask-server")
+
+
+_HEAD = """# The node file
+
+For operators: every setting of `node.toml` with its type and default, written by
+`python -m trimask_server.settings.config` from what reads the file. An unknown setting is refused with the name of the
+nearest known one. Paths are relative to the file.
+"""
+_STORE = """## `[store]`
+
+Without `url` or `url_file` the store is a SQLite file in `data`.
+"""
+
+
+def render_page() -> str:
+    """docs/node-file.md."""
+    return "\n".join([_HEAD, _table(NodeConfig), _STORE, _table(StoreConfig)])
+
+
+def _table(kind: type[NodeConfig | StoreConfig]) -> str:
+    lines = []
+    for item in fields(kind):
+        shown = TYPE_WORDS.get(str(item.type), "a table")
+        default = _default(item.default)
+        lines.append(f"- `{item.name}` ({shown}{default and '; '}{default}): {item.metadata['words']}")
+    return "\n".join(lines) + "\n"
+
+
+def _default(value: Any) -> str:
+    if value is MISSING:
+        return "required"
+    if isinstance(value, StoreConfig) or value in ("", ()):
+        return ""
+    if isinstance(value, bool):
+        return f"`{'true' if value else 'false'}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+if __name__ == "__main__":
+    print(render_page(), end="")

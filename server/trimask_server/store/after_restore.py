@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_server.settings.config import NodeRole
-
-_SKIPPED_NUMBERS = 1000
+from trimask_server.store import release_table
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,4 @@ def renewal(role: NodeRole, kept: Kept) -> list[str]:
         return [f"INSERT INTO restored_ledgers (study_id, lost) {marked} ON CONFLICT {again}"]
     if role != "collector" or kept.factors:
         return []
-    # Numbers that may have been published since the backup are not given out again.
-    skip = f"""
-INSERT INTO releases (study_id, release_number, row_count, block_count, state)
-SELECT study_id, {_SKIPPED_NUMBERS} + coalesce(
-  (SELECT max(release_number) FROM releases WHERE releases.study_id = studies.study_id), 0), 0, 0, 'discarded'
-FROM studies"""  # noqa: S608 - a constant
-    return [
-        skip,
-        "UPDATE releases SET factor = NULL, state = 'spent' WHERE state = 'answerable'",
-        "UPDATE releases SET factor = NULL, state = 'discarded' WHERE state IN ('open', 'full')",
-        "DELETE FROM data_keys",
-    ]
+    return [*release_table.after_restore(), "DELETE FROM data_keys"]

@@ -12,15 +12,53 @@ for upserts, a `sequence` column where order of arrival matters.
 
 A `Migration` is a dated step of the schema, in the words of both databases. To erase a study, the owner of each table
 erases the study's rows in it: an owner has a function `erase_study(tx, study_id)` for its own tables. A role names its
-owners once (`right.submissions`, `collector.tables`), and the study registry asks all of them, in one transaction.
+owners once (`right.submissions`, `collector.services`), and the study registry asks all of them, in one transaction.
+
+The states of something stored, each written with those that may follow it and why.
+
+The module that owns a table has its states and all SQL on it; docs/architecture.md draws them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from enum import StrEnum
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+
+class IllegalTransition(Exception):
+    """Something stored was to take a state that may not follow the one it has: a mistake of this program."""
+
+
+class State(StrEnum):
+    """A state, and by its word each state that may follow, with when that happens."""
+
+    after: Mapping[str, str]
+
+    def __new__(cls, word: str, after: Mapping[str, str] | None = None) -> Self:
+        state = str.__new__(cls, word)
+        state._value_ = word
+        state.after = after or {}
+        return state
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The words of the states that this one may follow."""
+        return tuple(state.value for state in type(self) if self in state.after)
+
+
+def any_of(states: tuple[str, ...]) -> str:
+    """A list of states for `state IN`, all of them words of this program."""
+    return ", ".join(f"'{state}'" for state in states) or "NULL"  # PostgreSQL has no empty list
+
+
+def count_states(tx: Transaction, table: str) -> list[tuple[bytes, str, int]]:
+    """(study, state, how many there are) of a table."""
+    sql = f"SELECT study_id, state, count(*) FROM {table} GROUP BY study_id, state"  # noqa: S608 - a table of ours
+    return [(row[0], row[1], row[2]) for row in tx.rows(sql)]
+
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -16,7 +16,7 @@ from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
-from trimask_server.suites.rows import held_content, left_masking, masking_attempt
+from trimask_server.suites.rows import left_masking, masking_attempt, unmasking
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.math import sum_deliveries
 
@@ -89,7 +89,7 @@ def test_without_a_fixed_content_two_tries_tell_a_row(
         raise TimeoutError
 
     monkeypatch.setattr(masking_attempt, "masked_answers", keep)
-    monkeypatch.setattr(held_content, "_fixed", lambda *_: None)
+    monkeypatch.setattr(unmasking, "_fixed", lambda *_: None)
     flip(monkeypatch, lambda attempt: attempt.number > 1)
     lab = start_lab()
     study = send(lab, some_people(48, seed=3)).study

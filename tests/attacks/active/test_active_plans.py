@@ -14,15 +14,16 @@ from trimask_core.basics.errors import Refused
 from trimask_core.study.definition import Study
 from trimask_core.submit.inclusion import plan_hash
 from trimask_lab import Lab, some_people
+from trimask_patience import patience
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches
-from trimask_server.collector.ledger import Block
-from trimask_server.collector.right_calls import Assigned, RightCalls
+from trimask_server.collector.provider_status import Assigned, RightCalls
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
+from trimask_server.store.block_table import Block
 from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.masking_attempt import CollectionServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
@@ -44,7 +45,7 @@ class Equivocation:
         async def assign(calls: RightCalls, party: Any, block: Any) -> Assigned:
             other = self.plan_for(calls._study, party, block)
             if other is not block:
-                change = "UPDATE blocks SET submission_ids = ? WHERE block_id = ? AND bound = 0"
+                change = "UPDATE blocks SET submission_ids = ? WHERE block_id = ? AND state = 'unbound'"
                 store = self.lab.nodes("R1")[0].context.database
                 await store.write(lambda tx: tx.run(change, (other.submission_ids, block.block_id)))
             return await honest_assign(calls, party, block)
@@ -116,7 +117,7 @@ def test_a_right_provider_with_another_plan_masks_nothing(
     lab = start_lab()
     attack(lab, equivocation, lambda: lab.refusals("R1")["plan_differs"] > 0)
     assert equivocation.delivered == []
-    assert lab.query("R1", "SELECT count(*) FROM blocks WHERE started = 1") == [(0,)]
+    assert lab.query("R1", "SELECT count(*) FROM blocks WHERE state = 'started'") == [(0,)]
 
 
 class _Whatever(bytes):
@@ -144,8 +145,8 @@ def test_without_the_plans_hash_the_collector_is_delivered_a_sum_of_different_pe
     lab = start_lab()
     attack(lab, equivocation, lambda: False)
     assert equivocation.delivered
-    ((mine,),) = lab.query("R1", "SELECT submission_ids FROM blocks WHERE started = 1")
-    ((theirs,),) = lab.query("R2", "SELECT submission_ids FROM blocks WHERE started = 1")
+    ((mine,),) = lab.query("R1", "SELECT submission_ids FROM blocks WHERE state IN ('started', 'erased')")
+    ((theirs,),) = lab.query("R2", "SELECT submission_ids FROM blocks WHERE state IN ('started', 'erased')")
     assert len(set(split_ids(mine)) ^ set(split_ids(theirs))) == 2
 
 
@@ -246,7 +247,7 @@ def test_a_blinding_key_is_of_one_plan(start_lab: StartLab) -> None:
 
     def call(role: str, method: str, request: Any) -> Any:
         with lab.channel_as("collector", to=role) as channel, plain_errors(role):
-            return getattr(UnmaskingServiceStub(channel), method)(request, timeout=30)
+            return getattr(UnmaskingServiceStub(channel), method)(request, timeout=patience(30))
 
     keys = [
         call(role, "PrepareAttempt", unmasking_pb2.PrepareAttemptRequest(attempt=attempt(role))).key

@@ -22,6 +22,7 @@ from trimask_core.study.progress import sign_abandon
 from trimask_core.submit.inclusion import plan_hash, verify_bound
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
+from trimask_patience import patience
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_check_pb2 import RowCheck
@@ -129,11 +130,11 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
     with RowRogue.at_work(lab, 50) as rogue:
         ids = rogue.ids
         for early in (rogue.of_choice("one", ids[:49]), rogue.of_choice("all", ids)):
-            with refused_with("check_differs"):
+            with refused_with("plan_differs"):
                 rogue.commit(early)
         said = rogue.freeze()
         assert said == rogue.freeze()  # however often it is asked
-        with refused_with("check_differs"):  # R_k do not know of the pool yet
+        with refused_with("plan_differs"):  # R_k do not know of the pool yet
             rogue.commit(rogue.of_draw(said))
         assert not rogue.judge_all(said)
         check = rogue.of_draw(said)
@@ -200,7 +201,7 @@ def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
                 study_id=rogue.study.id, block_id=block.block_id,
                 signature=lab.key("collector").sign("block-cancel", plan_message(rogue.study.id, block.block_id, b"")),
             )  # fmt: skip
-            with refused_with("block_started"):
+            with refused_with("block_state"):
                 rogue.call(role, RightBatchServiceStub, "CancelBlock", cancel)
         left = rogue.freeze(2)
         assert {tuple(rows.checked) for rows in left.lists} == {(1,) * 26}  # their verdicts stay
@@ -234,7 +235,7 @@ def test_only_the_owner_gives_a_draw_up(lab: Lab, monkeypatch: pytest.MonkeyPatc
                 lab.channel_as("collector", to="R1") as channel,
                 plain_errors("R1"),
             ):
-                RowDrawServiceStub(channel).AbandonDraw(request, timeout=30)
+                RowDrawServiceStub(channel).AbandonDraw(request, timeout=patience(30))
         with refused_with("unknown_block"):
             owner.abandon_draw(study, 2, lab.owner)
         assert owner.abandon_draw(study, 1, lab.owner).block.rows == 48

@@ -18,6 +18,7 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.refusals import REASON_KEY
 from trimask_core.study.definition import Study
 from trimask_lab import Lab
+from trimask_patience import patience
 from trimask_proto.v1.study_pb2 import GetStudyStatusRequest
 from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
 from trimask_server.collector.provider_status import ProviderStatus
@@ -58,7 +59,7 @@ def ask(lab: Lab, study: Study) -> list[str]:
         stub = StudyServiceStub(channel)
 
         def one(_: int) -> str:
-            call = stub.GetStudyStatus.future(GetStudyStatusRequest(study_id=study.id), timeout=30)
+            call = stub.GetStudyStatus.future(GetStudyStatusRequest(study_id=study.id), timeout=patience(30))
             with contextlib.suppress(grpc.RpcError):
                 call.result()
             return str(dict(call.trailing_metadata() or ()).get(REASON_KEY, "answered"))

@@ -19,8 +19,8 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import SealedSubmission
 from trimask_lab import Lab
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
-from trimask_server.right import incomplete
-from trimask_server.right.incomplete import IncompleteRows
+from trimask_server.right import batches
+from trimask_server.right.batches import IncompleteRows
 
 ANSWERS = {"x": 1.0, "y": 1.0}
 MOST, SENT = 3, 8
@@ -37,7 +37,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 
 @pytest.fixture
 def signed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> SignedStudy:
-    monkeypatch.setattr(incomplete, "_MOST", MOST)
+    monkeypatch.setattr(batches, "_MOST", MOST)
     return lab.open_study()
 
 
@@ -69,8 +69,8 @@ def test_submissions_for_one_provider_do_not_stay(
 ) -> None:
     """The oldest go while there are too many, the rest when they are old; without either rule all of them stay."""
     if not erases:
-        monkeypatch.setattr(incomplete, "_MOST", 10**9)
-        monkeypatch.setattr(incomplete, "_AGE_MS", 10**15)
+        monkeypatch.setattr(batches, "_MOST", 10**9)
+        monkeypatch.setattr(batches, "_AGE_MS", 10**15)
     before = lab.nodes("R1")[0].context.refusals.as_dict().get("incomplete_submission", 0)
     with Client(signed, attempts=1) as client:
         complete = [send(client, 1, 2, 3) for _ in range(2)]
@@ -180,7 +180,7 @@ def test_an_invited_study_keeps_them(lab: Lab) -> None:
 def test_refused_ids_do_not_fill_the_disk_either(
     lab: Lab, signed: SignedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incomplete, "_MOST_REMEMBERED", 2)
+    monkeypatch.setattr(batches, "_MOST_REMEMBERED", 2)
     with Client(signed, attempts=1) as client:
         for _ in range(5):
             send(client, 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from trimask.data import deliveries
+from trimask.data import manifest
 from trimask.errors import VerificationError
 from trimask_client import Client
 from trimask_core.study.definition import Study
@@ -170,7 +170,7 @@ def test_without_the_signed_hash_a_false_list_of_the_moments_suite_is_believed(
         leave_out(monkeypatch, "moments", sent[7].submission_id)
         put_on_the_list(monkeypatch, sent[7].submission_id)
 
-    monkeypatch.setattr(deliveries, "_signed", lambda *_: _Whatever())
+    monkeypatch.setattr(manifest, "_signed", lambda *_: _Whatever())
     ran = run("moments", lie)
     assert ran.ask(ran.receipts[7]) == 0
     assert "Counted in release 1" in capsys.readouterr().out

@@ -20,6 +20,7 @@ import pytest
 from trimask_client.grpc_channel import open_channel
 from trimask_https import post, tls
 from trimask_lab import Lab
+from trimask_patience import patience, until
 from trimask_raw_h2 import Stranger
 from trimask_server.local.cluster import ProcessCluster, ThreadCluster
 from trimask_server.runtime import ports
@@ -68,6 +69,7 @@ def test_unfinished_large_messages_on_one_connection(target: Target) -> None:
     with target.connect() as stranger:
         begun = stranger.begin(SUBMIT, 100, 8 * MIB - 5)
         stranger.push()
+        stranger.wait(begun)
         grown = target.memory_mib() - before
         assert grown < 64, f"{grown} MiB are held by {stranger.sent / MIB:.0f} MiB of unfinished messages"
         assert stranger.statuses == {"8": begun}  # RESOURCE_EXHAUSTED, from the announced length
@@ -78,24 +80,31 @@ def test_unfinished_messages_of_a_size_that_is_allowed(target: Target) -> None:
     before = target.memory_mib()
     with contextlib.ExitStack() as stack:
         strangers = [stack.enter_context(target.connect()) for _ in range(8)]
-        begun = sum(stranger.begin(SUBMIT, 250, SIZE - 5) for stranger in strangers)
-        for stranger in strangers:
-            stranger.push()
+        begun = 0
+        for two in zip(strangers[::2], strangers[1::2], strict=True):
+            begun += sum(stranger.begin(SUBMIT, 250, SIZE - 5) for stranger in two)
+            for stranger in two:
+                stranger.push()
+            _wait_for_places(strangers, begun)
         grown, sent = target.memory_mib() - before, sum(stranger.sent for stranger in strangers) / MIB
         assert begun == 2000
-        assert grown < 96, f"{grown} MiB are held by {sent:.0f} MiB of unfinished messages"
+        # Places hold 48 MiB, what two strangers sent before the node looked at it another 62, and what gRPC keeps of both.
+        # Freed memory is used again, so more strangers are no more. All of it would be 250, and 310 with what gRPC keeps.
+        assert grown < 200, f"{grown} MiB are held by {sent:.0f} MiB of unfinished messages"
         # Who comes now is served: its message is the newest, and the oldest ones have lost their places.
         with target.connect() as other:
             other.begin(KEYS, 1, SIZE - 5)
-            other.push(0.3)
-            assert other.sent == SIZE - 5 - 1
+
+            def all_but_one() -> bool:
+                other.push(0.3)
+                return other.sent == SIZE - 5 - 1
+
+            until(all_but_one)
             assert not other.statuses
-        for stranger in strangers:  # those without a place are told so, in the order they came
-            stranger.drain()
         told = sum((stranger.statuses for stranger in strangers), Counter[str]())
-        # gRPC itself cancels (1) some of so many that wait to be looked at.
-        assert set(told) <= {"overloaded", "1"}
-        assert told.total() >= begun - PLACES
+        # gRPC itself cancels (1) some of so many that wait to be looked at; on a busy machine some take 30 seconds.
+        assert set(told) <= {"overloaded", "1", "slow_message"}
+        assert told["overloaded"] + told["1"] >= 4 * (500 - PLACES)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -111,7 +120,7 @@ def test_unfinished_messages_over_https(target: Target) -> None:
     head = f"POST {SUBMIT} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/proto\r\nContent-Length: {SIZE}\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(600):
-            plain = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+            plain = stack.enter_context(socket.create_connection((host, int(port)), timeout=patience(30)))
             secure = stack.enter_context(context.wrap_socket(plain, server_hostname=host))
             with contextlib.suppress(OSError):  # it has lost its place already
                 secure.sendall(head.encode() + bytes(SIZE - 1))
@@ -145,6 +154,17 @@ def test_without_limits_a_node_holds_what_it_is_sent(tmp_path: Path, monkeypatch
             assert stranger.statuses == {}
             assert stranger.sent == 20 * (8 * MIB - 6)
             assert _resident_mib() - before > 100
+
+
+def _wait_for_places(strangers: list[Stranger], begun: int) -> None:
+    """Until the node has looked at every message so far: all without a place have been told so."""
+
+    def told() -> bool:
+        for stranger in strangers:
+            stranger.drain()
+        return sum(stranger.statuses.total() for stranger in strangers) >= begun - PLACES
+
+    until(told, else_say=lambda: [stranger.statuses for stranger in strangers])
 
 
 def _config() -> Any:
@@ -186,12 +206,10 @@ def test_a_client_with_128_calls_in_flight_is_served_beside_it(target: Target) -
         strangers = [stack.enter_context(target.connect()) for _ in range(4)]
         begun = sum(stranger.begin(SUBMIT, 250, SIZE - 5) for stranger in strangers)
         # Once the node has seen all of them: one that comes later than a call may take its place, from one address.
-        while sum(stranger.statuses.total() for stranger in strangers) < begun - PLACES:
-            for stranger in strangers:
-                stranger.drain()
+        _wait_for_places(strangers, begun)
         channel = stack.enter_context(
             open_channel(party.address, target.lab.owner / "ca.pem", party.tls_name)
         )
         call: Any = channel.unary_unary(KEYS)
-        answers = [call.future(bytes(20_000), timeout=60) for _ in range(128)]
+        answers = [call.future(bytes(20_000), timeout=patience(60)) for _ in range(128)]
         assert {answer.code() for answer in answers} == {grpc.StatusCode.OK}

@@ -18,11 +18,11 @@ import pytest
 
 from trimask_https import tls
 from trimask_lab import Lab
+from trimask_patience import patience
 from trimask_raw_h2 import Stranger
 from trimask_server.local.cluster import ThreadCluster
 from trimask_server.runtime import https_port, ports
-from trimask_server.runtime.addresses import Addresses
-from trimask_server.runtime.inbound_limits import Arrivals
+from trimask_server.runtime.inbound_limits import Addresses, Arrivals
 
 SUBMIT, KEYS = (f"/trimask_proto.v1.SubmissionService/{name}" for name in ("Submit", "GetSealingKeys"))
 PLACES = 8
@@ -74,7 +74,7 @@ class Door:
         """A connection of its own, of which nothing is sent after the handshake; the node has it when this returns."""
         host, _, port = self.lab.parties["R1"].https.removeprefix("https://").rpartition(":")
         wanted = len(self.made) + 1
-        plain = socket.create_connection((host, int(port)), timeout=30, source_address=(source, 0))
+        plain = socket.create_connection((host, int(port)), timeout=patience(30), source_address=(source, 0))
         context = tls(self.lab.owner / "ca.pem")
         found = self.stack.enter_context(context.wrap_socket(plain, server_hostname=host))
         self.lab.until(lambda: len(self.made) == wanted)

@@ -15,6 +15,7 @@ from trimask_client import Client
 from trimask_core.basics.errors import ImpossibleStudy, Refused, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.study.definition import Study
+from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation
 from trimask_lab import Lab
@@ -25,6 +26,7 @@ from trimask_rogue import refused_with
 from trimask_row_rogue import RowRogue
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches
+from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows import right_draw
 from trimask_server.suites.rows.draw import Draw
 from trimask_server.suites.rows.right_checks import CheckStore, _put
@@ -87,7 +89,7 @@ def chosen_block(rogue: RowRogue) -> bool:
     try:
         rogue.run(rogue.of_choice("wanted", wanted))
     except Refused as refusal:
-        if refusal.reason != "check_differs":
+        if refusal.reason != "plan_differs":
             raise
         # It cannot cut the rows into checks. So it has the one check that there is begun, and decided by nobody.
         check = rogue.of_draw(said)
@@ -140,13 +142,17 @@ def test_where_rows_may_stay_undecided_the_collector_chooses(
         assert chosen_block(rogue)
 
 
-def surrounded(rogue: RowRogue) -> bool:
-    """Whether a collector that ends intake, when one person and its fleet of 23 are there, gets them as a block."""
+def surrounded(rogue: RowRogue, people: int = 0) -> bool:
+    """Whether a collector that ends intake, when one person and its fleet of 23 are there, gets them as a block.
+
+    With `people` it has an order of the owner for so many, else one of its own.
+    """
+    key = admission_key(rogue.lab.owner) if people else rogue.lab.key("collector")
     for role in rogue.roles:
         try:
-            rogue.stop_intake(role, rogue.lab.key("collector"))
+            rogue.stop_intake(role, key, people)
         except Refused as refusal:
-            if refusal.reason != "bad_signature":
+            if refusal.reason != ("no_order" if people else "bad_signature"):
                 raise
     said = rogue.freeze()
     rogue.judge_all(said)
@@ -179,6 +185,23 @@ def test_where_the_collector_ends_intake_it_surrounds_one_person(
     monkeypatch.setattr(batches, "verify_close", lambda *_: None)
     with RowRogue.at_work(lab, FLEET + 1) as rogue:
         assert surrounded(rogue)
+
+
+def test_the_collector_does_not_miscount(lab: Lab) -> None:
+    """The owner has ordered the study closed with one person more than there are."""
+    with RowRogue.at_work(lab, FLEET + 1) as rogue:
+        assert not surrounded(rogue, FLEET + 2)
+
+
+def test_where_the_collector_counts_alone_it_surrounds_one_person(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def as_told(*_: object) -> int:
+        return FLEET + 2
+
+    monkeypatch.setattr(RowStore, "people", as_told)
+    with RowRogue.at_work(lab, FLEET + 1) as rogue:
+        assert surrounded(rogue, FLEET + 2)
 
 
 def test_a_study_in_which_the_collector_admits_cannot_be_made(lab: Lab) -> None:

@@ -15,6 +15,7 @@ from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, batch_name, refused_with
+from trimask_server.access.gate import admitted
 from trimask_server.suites.moments import batch_check
 from trimask_server.suites.moments.batch_check import Rounds, pack_values
 from trimask_server.suites.moments.batch_store import BatchStore, verdict_message
@@ -113,8 +114,8 @@ def test_different_verdicts_to_different_providers_cost_that_batch_alone(
     async def lie(self: MomentsPeerServicer, request: Any, context: Any) -> Any:
         answer = await honest(self, request, context)
         node, batch = self._node, bytes(request.attempt.block_id)
-        study = node.studies.get(request.attempt.study_id)
-        if node.role_in(study) == "R3" and self._caller(study, context) == "R2" and lied in ([], [batch]):
+        study, caller, own = admitted()
+        if (own, caller) == ("R3", "R2") and lied in ([], [batch]):
             lied[:] = [batch]
             message = verdict_message(study.id, batch, bytes(32))
             return moments_pb2.GetVerdictResponse(

@@ -19,8 +19,8 @@ from trimask_core.basics.encoding import decode_bytes
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.sealing import seal
+from trimask_core.moments.check import FILE_NAME, MomentsSecret
 from trimask_core.moments.field import P, pack
-from trimask_core.moments.secret import FILE_NAME, MomentsSecret
 from trimask_core.study.signed import approve
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments, submit_all
@@ -193,7 +193,7 @@ def test_plans_that_differ_by_provider_are_noticed_before_anything_is_said(rogue
             collector.check(batch, [asker])
     for role in collector.roles:
         assert collector.lab.query(role, "SELECT count(*) FROM moments_batches") == [(0,)]
-        with refused_with("row_already_used"):
+        with refused_with("block_state"):
             collector.assign(batch, ids, [role])  # and the plan stays as it was
 
 

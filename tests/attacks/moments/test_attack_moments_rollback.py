@@ -15,8 +15,8 @@ import pytest
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.identity import verify
+from trimask_core.moments.check import FILE_NAME, MomentsSecret
 from trimask_core.moments.field import P
-from trimask_core.moments.secret import FILE_NAME, MomentsSecret
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
@@ -28,8 +28,7 @@ from trimask_core.study.guarantee import Budget
 from trimask_moments import exact_totals, moments_people
 from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
-from trimask_server.suites.moments.batch_store import add_noise
-from trimask_server.suites.moments.delivery_log import KeptLedger
+from trimask_server.suites.moments.batch_store import KeptLedger, add_noise
 from trimask_theory.moments.moments_question import MomentsQuestion
 
 Rogue = Callable[..., Any]

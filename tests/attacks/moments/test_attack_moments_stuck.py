@@ -95,7 +95,7 @@ def test_repro_a_healthy_release_is_not_given_up_by_mistake(
     stuck_lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before, `--yes` erased it without a word. The collector decides, whatever the owner's program does."""
-    signed = send(stuck_lab, 12, release_rows=12)
+    signed = send(stuck_lab, 12, release_rows=12, several=True)
     study, file = signed.study, tmp_path / "study.json"
     file.write_text(signed.without_seed().to_json())
     stuck_lab.wait(study, lambda status: status.pooled_rows == 12)

@@ -15,6 +15,7 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.receipt import Receipt
 from trimask_faults.lab import FaultLab
 from trimask_faults.moments_lab import FALSE, MomentsFaultLab
+from trimask_patience import patience
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import node_places
 from trimask_simulation.moments_people import false_devices
@@ -102,15 +103,15 @@ def run_schedule(lab: FaultLab, cluster: ProcessCluster, seed: int) -> Outcome:
     for thread in threads:
         thread.start()
     for thread in threads[:_DEVICES]:
-        thread.join(180)
+        thread.join(patience(180))
     # Half of the seeds close the study while nodes are still being killed.
     if chance.random() < 0.5:
         for thread in threads:
-            thread.join(180)
+            thread.join(patience(180))
     assert len(receipts) == PEOPLE, f"only {len(receipts)} of {PEOPLE} people could submit"
     lab.close(signed.study)
     for thread in threads:
-        thread.join(180)
+        thread.join(patience(180))
         assert not thread.is_alive(), "a device or a restart hangs"
     counts = lab.check(signed.study, sent, receipts)
     return Outcome(seed, kills, counts | {"kills": len(kills)}, time.monotonic() - begun)

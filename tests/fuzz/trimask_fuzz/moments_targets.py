@@ -8,12 +8,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from trimask.data.deliveries import TOTALS_FORMAT, read_totals
-from trimask.data.manifest import MOMENTS_FILE, Manifest
+from trimask.data.manifest import MOMENTS_FILE, TOTALS_FORMAT, Manifest, read_totals
 from trimask_core.basics.encoding import canonical_json, encode_bytes
 from trimask_core.basics.errors import Refused, StudyError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom, Stream
-from trimask_core.collusion import collusion_of
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.report import check_payload, form_of, payloads, read_share
 from trimask_core.moments.totals import (
@@ -27,9 +25,10 @@ from trimask_core.moments.totals import (
 )
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE
+from trimask_core.suites import collusion_of
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_server.suites.moments.batch_check import read_shares
-from trimask_server.suites.moments.delivery_log import KeptLedger
+from trimask_server.suites.moments.batch_store import KeptLedger
 from trimask_simulation.moments_people import exact_totals, make_moments_study
 from trimask_simulation.people import answers_of
 from trimask_theory.moments.moments_question import MomentsQuestion
@@ -64,7 +63,7 @@ def _question(data: bytes) -> None:
     study = make_moments_study(_RIGHT)[0].study
     question = MomentsQuestion.read(data, study)
     layout = study.moments.layout
-    assert len(question.noises(layout, 1)) == len(question.places(layout))
+    assert len(question.noises(layout, 1)) == len(question.cells(layout))
 
 
 @promised(VerificationError)

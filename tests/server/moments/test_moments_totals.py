@@ -9,10 +9,10 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report, share_payloads, split
-from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.totals import (
     AddedBatch,
     accepted_hash,
@@ -25,8 +25,7 @@ from trimask_core.moments.totals import (
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 from trimask_server.suites.moments.batch_check import read_shares, sum_accepted
-from trimask_server.suites.moments.batch_store import add_noise, add_up, blind
-from trimask_server.suites.moments.delivery_log import KeptLedger, LedgerHead
+from trimask_server.suites.moments.batch_store import KeptLedger, LedgerHead, add_noise, add_up, blind
 
 STUDY = b"s" * 32
 SCHEMA = Schema(

@@ -17,10 +17,10 @@ from trimask_core.basics.randomness import DeterministicRandom, RandomSource
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments import report as report_module
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report
-from trimask_core.moments.secret import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection
@@ -50,21 +50,27 @@ RELEASE_REPORTS = 12
 
 
 def moments_study(
-    collector: Party, right: Sequence[Party], tls_roots: str, created_ms: int, owner_key: bytes
+    collector: Party,
+    right: Sequence[Party],
+    tls_roots: str,
+    created_ms: int,
+    owner_key: bytes,
+    *,
+    several: bool = True,
 ) -> Study:
-    """An exact study of these parties."""
+    """An exact study of these parties, with `several` releases or one."""
     layout = MomentsLayout.of(MOMENTS_SCHEMA)
     norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
     return Study(
         title="Told apart", purpose="every report can be told", contact="nobody", created_ms=created_ms,
-        schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(),
+        schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(several_releases=several),
         release_rows=RELEASE_REPORTS, collector=collector, right=tuple(right), left=(), tls_roots=tls_roots,
         owner_key=owner_key.hex(),
     )  # fmt: skip
 
 
 @functools.cache
-def make_moments_study(right: int) -> tuple[SignedStudy, dict[str, Keys]]:
+def make_moments_study(right: int, *, several: bool = True) -> tuple[SignedStudy, dict[str, Keys]]:
     """The study with so many right providers, approved by everybody, and the keys."""
     source = DeterministicRandom(f"simulated moments study {right}")
     rights = [f"R{k}" for k in range(1, right + 1)]
@@ -78,6 +84,7 @@ def make_moments_study(right: int) -> tuple[SignedStudy, dict[str, Keys]]:
         "",
         1,
         keys["owner"].identity.public,
+        several=several,
     )
     signed = SignedStudy(study)
     for role in study.parties:

@@ -20,10 +20,9 @@ from grpc.aio import AioRpcError, Metadata
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import REASON_KEY
 from trimask_core.study.party import Party
-from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.context import NodeContext, Peers
 from trimask_server.runtime.inbound_limits import Limits
 from trimask_server.runtime.interceptors import Admission, GuardedServer
-from trimask_server.runtime.peers import Peers
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace

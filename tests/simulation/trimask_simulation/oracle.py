@@ -22,8 +22,8 @@ from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
+from trimask_server.suites.rows.block_work import StoredFactors
 from trimask_server.suites.rows.draw import Draw
-from trimask_server.suites.rows.factor_ledger import StoredFactors
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
@@ -67,6 +67,7 @@ class Oracle:
     _published: dict[str, bytes] = field(default_factory=dict)
     # What each right provider holds, or has in a block, by its last commit; and what was ever withdrawn.
     _held: dict[str, set[bytes]] = field(default_factory=dict)
+    _payloads: dict[str, set[bytes]] = field(default_factory=dict)  # what of that it could still open
     _withdrawn: set[bytes] = field(default_factory=set)
     orders: set[tuple[int, int]] = field(default_factory=set)
     """What its owner announced, and ordered."""
@@ -121,17 +122,20 @@ class Oracle:
 
     def _right(self, name: str, connection: sqlite3.Connection) -> None:
         for block_id, joined in connection.execute(
-            "SELECT block_id, submission_ids FROM blocks WHERE cancelled = 0"
+            "SELECT block_id, submission_ids FROM blocks WHERE state <> 'cancelled'"
         ):
             self._block(name, block_id, joined)
         rows = connection.execute(
             "SELECT submission_id, payload IS NULL, payload_hash, block_id, withdrawn_ms FROM submissions"
         )
         held = self._held[name] = set()
+        payloads = self._payloads[name] = set()
         for submission_id, erased, digest, block_id, withdrawn_ms in rows:
             key = (name, submission_id)
             if block_id is not None or not erased:
                 held.add(submission_id)
+            if not erased:
+                payloads.add(submission_id)
             if withdrawn_ms is not None:
                 self._withdrawn.add(submission_id)
             require(self._hashes.setdefault(key, digest) == digest, f"{name}: a submission's bytes changed")
@@ -249,9 +253,14 @@ class Oracle:
                 self._released.add(block_id)
             return 0
         require(block_id not in self._released, "collector: a cancelled plan came back")
+        require(state in _STAGES, f"collector: a block is {state}")
         stage = _STAGES.index(state)
         require(stage >= self._stages.get(block_id, 0), "collector: a block went back a step")
         self._stages[block_id] = stage
+        if state == "erased":
+            for name, payloads in self._payloads.items():
+                left = len(payloads.intersection(split(joined)))
+                require(not left, f"collector: a block is erased, and {name} still holds {left} of its rows")
         return stage
 
     def _published_once(self, connection: sqlite3.Connection) -> None:

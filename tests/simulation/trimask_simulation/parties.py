@@ -17,13 +17,12 @@ from trimask_server.collector.publication import place_files
 from trimask_server.local.cluster import role_of
 from trimask_server.programs.roles import Node, assemble
 from trimask_server.right.sealing_keys import RingKey, SealingRing
-from trimask_server.runtime.context import Workers, make_context
+from trimask_server.runtime.context import NodeKeys, Workers, make_context
 from trimask_server.runtime.host import Host
-from trimask_server.runtime.peers import NodeKeys
 from trimask_server.settings.config import NodeConfig
+from trimask_server.store.data_keys import KeyRing
 from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.interface import StoreError
-from trimask_server.store.master_keys import KeyRing
 from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults

@@ -31,7 +31,7 @@ from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
-from trimask_server.right import opener
+from trimask_server.right import sealing_keys
 from trimask_server.suites.moments import batch_check, key_exchange
 from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
 from trimask_simulation.devices import Device
@@ -97,9 +97,9 @@ def _scene(seed: int, suite: str, adversary: Adversary | None) -> tuple[SignedSt
         signed, keys = make_study(right_of(seed))
         return signed, keys, Oracle(signed.study)
     chance = random.Random(f"moments {seed}")
-    signed, keys = make_moments_study(chance.choice((2, 3)))
-    false = frozenset(chance.sample(range(PEOPLE), chance.choice((0, 5, 15))))
-    return signed, keys, MomentsOracle(signed.study, false=false)
+    right, false = chance.choice((2, 3)), chance.sample(range(PEOPLE), chance.choice((0, 5, 15)))
+    signed, keys = make_moments_study(right, several=chance.random() < 0.7)
+    return signed, keys, MomentsOracle(signed.study, false=frozenset(false))
 
 
 class _World:
@@ -138,7 +138,7 @@ class _World:
         leave_at: list[float] = []
         if withdrawing:
             chance = random.Random(f"withdrawing {seed}")
-            order = order[: self.signed.study.release_rows + chance.randrange(6)]
+            order = order[: self.signed.study.release_rows + chance.randint(2, 8)]
             leave_at = sorted(chance.uniform(5.0, 1.5 * _FAULTY_SECONDS) for _ in range(chance.randint(0, 4)))
         self.devices = [
             Device(
@@ -326,11 +326,13 @@ class _World:
         await self._check_refusals()
 
     async def _check_refusals(self) -> None:
-        """Every node goes on saving what it counts, whatever its disk went through."""
+        """Every node goes on saving what it counts, whatever its disk went through, and no late copy of a message opens
+        anything again (`Oracle.at_the_end`)."""
         for party in self.parties.values():
             self._make_room(party)
             if party.process is None:
                 party.start()
+        await asyncio.sleep(_LATE_SECONDS)
         wrong = "nothing was compared"
         for _ in range(30):  # late copies of messages are still refused now and then
             await asyncio.sleep(2.0)
@@ -386,7 +388,7 @@ def _watched_sealing(world: _World) -> Iterator[None]:
         if world.adversary is not None:
             stack.enter_context(world.adversary.at_work(world.oracle))
         # Components are opened where they come in: there is no second process here.
-        stack.enter_context(mock.patch.object(opener, "_ALONE", 1 << 30))
+        stack.enter_context(mock.patch.object(sealing_keys, "_ALONE", 1 << 30))
         yield
 
 

@@ -18,10 +18,10 @@ from scipy.special import log_ndtr
 from trimask_core.basics.errors import ParameterError, StudyError
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Neighbours
-from trimask_theory.accounting.export import loss_distributions
+from trimask_theory.accounting.composition import LossDistribution
 from trimask_theory.accounting.families import MaskedRelease
 from trimask_theory.accounting.mechanism import ApproximateDP, Composition, GaussianMechanism, Mechanism
-from trimask_theory.checks import probability
+from trimask_theory.checks import positive, probability
 from trimask_theory.masking.masked_noise import Protection
 
 _LARGEST_MU = 1000.0
@@ -139,6 +139,24 @@ def _key(part: Mechanism) -> tuple[object, ...]:
     if isinstance(part, GaussianMechanism):
         return part.family, part.mu, part.neighbours, part.basis
     return part.family, id(part)
+
+
+def loss_distributions(mechanism: Mechanism, step: float) -> list[LossDistribution]:
+    """The loss of the dominating pair on a lattice, a distribution for each direction (one where they are equal)."""
+    return [_summed(direction) for direction in mechanism.factors(positive("step", step))]
+
+
+def _summed(factors: tuple[LossDistribution, ...]) -> LossDistribution:
+    """Direct convolution: sums of positive terms keep the digits of the tails."""
+    total, *others = factors
+    for other in others:
+        total = LossDistribution(
+            total.step,
+            total.first + other.first,
+            np.convolve(total.mass, other.mass),
+            total.infinity_mass + other.infinity_mass - total.infinity_mass * other.infinity_mass,
+        )
+    return total
 
 
 def gaussian_cover(mechanism: Mechanism, slack: float) -> float:

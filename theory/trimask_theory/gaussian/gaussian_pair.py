@@ -10,7 +10,7 @@ mu2)/2. The pair is (eps, delta)-close when both directions are at most delta; e
 distance. Assumptions. Both covariances positive definite, and well enough conditioned for the answer to mean
 something. Proved; the expectation is evaluated numerically, as one contour integral (below) with full
 relative accuracy.
-Derivation: docs/theory/gaussian-pairs.md#spectrum and docs/theory/errata.md#ndis.
+Misprints of the paper: docs/theory/errata.md#ndis.
 
 Statement (the privacy loss of the pair, and its hockey-stick divergence). After a change of coordinates a pair of normals
 is a product of coordinates in which N1 is standard and N2 is a normal of another mean and variance. With ratio rho_j =
@@ -30,7 +30,6 @@ a_j = 0 is no special case.
 
 Assumptions. Independent coordinates; rho_j > 0.
 Numerical, with a relative error about 1e-14 times the condition of the inputs.
-Derivation: docs/theory/gaussian-pairs.md#spectrum.
 """
 
 from __future__ import annotations

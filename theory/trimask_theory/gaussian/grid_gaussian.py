@@ -11,7 +11,6 @@ rounded: post-processing, so mu-GDP holds, and with it every (epsilon, delta) of
 
 Assumptions. The stated bound on dv. Proved; the steps are public and the noise is drawn exactly when the source is
 cryptographic. With a source that has no whole-number noise (a NumPy generator, in tests) normals are rounded.
-Derivation: docs/theory/mechanisms.md#grid-noise.
 
 Statement (a sum of rounded Gaussians is one, up to a total variation that is stated). Let R_1..R_h be independent with
 the law of round(N(0, d^2)), d >= 1. For h >= 2 the law of R_1 + ... + R_h is within the total variation

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from scipy.optimize import brentq
@@ -114,6 +114,7 @@ def _one_attribute(row_norm: float, step: float) -> Curve:
     return Curve(lambda at: cover(at, at), cover)
 
 
+@lru_cache(maxsize=256)
 def family(row_norm: float, distance: float, attributes: int) -> Family:
     """The pairs that can be worst for rows of norm at most `row_norm` and neighbours within `distance`."""
     if attributes == 1:
@@ -181,6 +182,7 @@ def crossing(log_curve: Callable[[float], float], goal: float, low: float) -> fl
     )
 
 
+@lru_cache(maxsize=1024)  # a plan asks the same of every study it draws up
 def sharp_epsilon(goal: float, sigma: float, m: int, among: Family) -> float:
     """The epsilon >= 0 at which the largest log delta of the family is the goal."""
     root = 0.0
@@ -195,6 +197,7 @@ def sharp_epsilon(goal: float, sigma: float, m: int, among: Family) -> float:
     return root
 
 
+@lru_cache(maxsize=1024)
 def sharp_sigma(epsilon: float, delta: float, m: int, among: Family) -> float:
     """Solve at the pair that looks worst, look for a worse one at the sigma found, and solve again there."""
     goal = math.log(delta)

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trimask_core.basics.errors import ParameterError
-from trimask_theory.masking.bessel_balls import LogBessel
 from trimask_theory.masking.enclosure import LARGEST_DEGREES, enclose, enclose_parallel, require_flint
-from trimask_theory.masking.oblique_enclosure import BITS, ObliquePair, enclose_oblique
+from trimask_theory.masking.oblique_enclosure import BITS, LogBessel, ObliquePair, enclose_oblique
 from trimask_theory.masking.sharp import smooth
 from trimask_theory.masking.wishart_pair import FINE, Pair, log_deltas
 

@@ -16,12 +16,11 @@ Assumptions. Neighbours differ by one row of [B, b], of norm at most l. Theorem 
 increases with p and with q, each at a fixed other. That is false: at p = q the two means are the same. Its
 proof and Figure 15 hold the residual q - p fixed instead, and that holds for their sizes but not for few
 features and few rows: at d = r = eps = 1, delta_ALS(0.1, 0.05) < 1e-40 and delta_ALS(0.05, 0) > 1e-11. What
-is assumed here is less: that delta_ALS(x q, x p) increases with x, as when the row is taken away bit by bit, which is
-proved for q >= 2p (docs/theory/mechanisms.md#least-squares-monotone).
+is assumed here is less: that delta_ALS(x q, x p) increases with x, as when the row is taken away bit by bit.
 The largest delta over all leverages and residuals up to a bound is then on the outer edge of that set, where
 it is searched for. In the paper's settings that is its corner, and the answer the paper's.
 
-Numerical for M_LS, as that monotonicity is seen on grids and not proved for q < 2p; for M_ALS asymptotic in r as well.
+Numerical for M_LS, as that monotonicity is seen on grids and not proved; for M_ALS asymptotic in r as well.
 
 Sharper, and ours: q is itself the leverage of a row among data that contain it, so q <= l^2/(l^2 + sigma^2),
 and every p <= q occurs with the largest q (data of that row alone, turned towards b or away from it). Method

@@ -7,7 +7,6 @@ sigma on the diagonal and sigma/sqrt(2) off it, symmetric: (epsilon, delta)-DP a
 analytic Gaussian scale, and 1/s-GDP. (Dwork, Talwar, Thakurta, Zhang 2014 give every entry the larger noise.)
 
 Assumptions. Rows of norm at most l; neighbours replace one record. Proved.
-Derivation: docs/theory/mechanisms.md#noisy-gram.
 """
 
 from __future__ import annotations

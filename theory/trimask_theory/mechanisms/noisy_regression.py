@@ -138,10 +138,7 @@ class NoisyFit:
             return self.first
         sides = (self.T @ self.inverse).T
         values, vectors = np.linalg.eigh(self.first)
-        found = self.first.copy()
-        for moved in (self.T @ (vectors * np.sqrt(np.maximum(values, 0.0)))).T:
-            found += self.law.covariance(outers(sides, moved))
-        return found
+        return self.first + self.law.spread(sides, (self.T @ (vectors * np.sqrt(np.maximum(values, 0.0)))).T)
 
     def combination(self, weights: ArrayLike | None = None) -> Combination:
         """The combinations `weights` (a row each) of the coefficients; by default each coefficient."""

@@ -14,7 +14,6 @@ sigma^2 = l^2 (1/s - 1) is enough. It is also necessary: the data set of that ro
 
 Assumptions. Neighbours differ by one row of norm at most l; the mechanism sees only D'D, so masked data will do.
 Proved; the two tails are evaluated as one integral (`gaussian_pair`), which keeps the digits of a small delta.
-Derivation: docs/theory/mechanisms.md#projection.
 """
 
 from __future__ import annotations

@@ -36,19 +36,14 @@ from trimask_theory.gaussian.grid_gaussian import NormalSource
 
 __all__ = [
     "SumRelease",
-    "bounded_gain",
     "bounded_scaling",
     "clipped",
     "clipped_error",
-    "clipped_gain",
-    "clipped_scaling",
     "clipping_radius",
     "elliptical",
     "elliptical_error",
     "gaussian",
     "gaussian_error",
-    "theorem_4_error",
-    "theorem_4_radius",
 ]
 
 Array = NDArray[np.float64]

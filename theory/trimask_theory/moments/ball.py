@@ -17,7 +17,8 @@ Derivation: docs/theory/verified-moments.md#ball-accuracy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +29,7 @@ from trimask_theory.moments import moments_noise
 from trimask_theory.moments.noise_law import EntriesLaw
 
 Matrix = NDArray[np.float64]
-_SPREADS = (0.7, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
+_STEPS = (2**0.5, 2**0.125)  # between scales that are compared, first coarse, then fine
 _DEPENDENT = 1e-9
 _SHARES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
@@ -100,21 +101,28 @@ def recommend_ball(
     centre = np.where(stays, 0.0, v.mean(axis=0))
     plain = np.ones(q)
 
+    true = _moments((v - centre) / np.where(stays, 1.0, deviation))
+    models = {turn: _independent(true, [j for j in range(q + 1) if j != turn + 1]) for turn in turns}
+
     def judged(x: Matrix, clipped: Matrix, scale: Matrix, square: float) -> float:
         sigma = per * moments_noise.sensitivity(square)
-        return _criterion(x, clipped, deviation / scale, n, _isotropic(q + 1, sigma), turns)
+        return _criterion(x, clipped, deviation / scale, n, _isotropic(q + 1, sigma), models)
 
     # Any box-bounded record: one a bounded column, one a question. Levels of one question share theirs; counted apart here.
-    best = Ball(
-        1.0 + q,
-        np.zeros(q),
-        plain,
-        0.0,
-        math.inf,
-        judged(v, v, plain, 1.0 + q),
-        per * moments_noise.sensitivity(1.0 + q),
+    box_error = judged(v, v, plain, 1.0 + q)
+    box = Ball(
+        1.0 + q, np.zeros(q), plain, 0.0, box_error, box_error, per * moments_noise.sensitivity(1.0 + q)
     )
-    for spread in _SPREADS:
+    tried: dict[float, Ball] = {}
+
+    def at(spread: float) -> Ball:
+        """The best ball for scales of so many deviations."""
+        spread = round(spread, 6)
+        if spread not in tried:
+            tried[spread] = min(balls(spread), key=lambda ball: ball.error, default=box)
+        return tried[spread]
+
+    def balls(spread: float) -> Iterator[Ball]:
         scale = np.where(stays, 1.0, spread * deviation)
         x = (v - centre) / scale
         sizes = np.sum(x**2, axis=1)
@@ -125,12 +133,18 @@ def recommend_ball(
             if square <= least:
                 continue
             clipped, outside = clip(x, square, stays, mark)
-            error = judged(x, clipped, scale, square)
-            if error < best.error:
-                best = Ball(
-                    square, centre, scale, float(outside.mean()), error, best.box_error,
-                    per * moments_noise.sensitivity(square) / math.sqrt(providers / honest),
-                )  # fmt: skip
+            yield Ball(
+                square, centre, scale, float(outside.mean()), judged(x, clipped, scale, square), box.error,
+                per * moments_noise.sensitivity(square) / math.sqrt(providers / honest),
+            )  # fmt: skip
+
+    spread = 1.0
+    for step in _STEPS:  # downhill, without an edge
+        while (nearby := min((spread, spread / step, spread * step), key=lambda s: at(s).error)) != spread:
+            spread = nearby
+    best = at(spread)
+    if not best.error < box.error:
+        best = replace(box, error=math.inf)
     return best
 
 
@@ -158,14 +172,13 @@ def _isotropic(p: int, sigma: float) -> EntriesLaw:
 
 
 def _criterion(
-    rows: Matrix, clipped: Matrix, deviation: Matrix, n: int, law: EntriesLaw, turns: list[int]
+    rows: Matrix, clipped: Matrix, deviation: Matrix, n: int, law: EntriesLaw, models: dict[int, list[int]]
 ) -> float:
     """Root of mean squared bias and noise of all coefficients, in deviations of response over regressor."""
     true, kept = _moments(rows), _moments(clipped)
     units = np.concatenate([[1.0], deviation])
     total, count = 0.0, 0
-    for turn in turns:
-        others = _independent(true, [j for j in range(len(units)) if j != turn + 1])
+    for turn, others in models.items():
         inverse = np.linalg.inv(kept[np.ix_(others, others)])
         fit = inverse @ kept[others, turn + 1]
         bias = fit - np.linalg.solve(true[np.ix_(others, others)], true[others, turn + 1])

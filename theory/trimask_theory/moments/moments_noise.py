@@ -123,6 +123,15 @@ def _calibration(
     return MomentsCalibration(sigma, guarantee, "analytic", float(radius_squared), providers, honest)
 
 
+def answer_guarantee(
+    providers: int, honest: int, epsilon: float | None, delta: float | None, mu: float
+) -> Guarantee:
+    """What noise for `mu` promises of an answer, whose sensitivity was found from the study."""
+    return Guarantee(
+        Neighbours("record"), "proved", _because(*_parties(providers, honest)), _CITATION, epsilon, delta, mu
+    )
+
+
 def _because(providers: int, left: int) -> str:
     who = f"towards everybody, except coalitions that leave fewer than {left} of the {providers} right providers honest"
     if left == 1:

@@ -68,6 +68,22 @@ class NoiseLaw(ABC):
         found: Matrix = np.einsum("aij,aij->a", self.image(gradients), gradients)
         return np.maximum(found, 0.0)
 
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """The sum over the rows f of `moved` of the covariance of u^T D f, for the rows u of `sides`."""
+        found = np.zeros((len(sides),) * 2)
+        for f in moved:
+            both = sides[:, :, None] * f
+            found += self.covariance((both + both.transpose(0, 2, 1)) / 2)
+        return found
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """The part of `variance` that is of a correction by pilot rows (`CorrectedLaw`)."""
+        return np.zeros(len(gradients))
+
+    def uncorrected(self) -> NoiseLaw:
+        """The law without the error of such a correction."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class RowsLaw(NoiseLaw):
@@ -92,6 +108,16 @@ class RowsLaw(NoiseLaw):
         half = gradients @ self.moments
         s = self.sigma
         found: Matrix = 2 * s**2 * (half + half.transpose(0, 2, 1)) + 2 * self.rows * s**4 * gradients
+        return found
+
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """All f at once, by F = sum of f f^T."""
+        F, M, s = moved.T @ moved, self.moments, self.sigma
+        crossed = sides @ F @ M @ sides.T
+        plain = sides @ sides.T
+        linear = crossed + crossed.T + np.sum(F * M) * plain + np.trace(F) * (sides @ M @ sides.T)
+        square = sides @ F @ sides.T + np.trace(F) * plain
+        found: Matrix = s**2 * linear + self.rows * s**4 * square
         return found
 
     def draw(self, rng: np.random.Generator) -> Matrix:
@@ -133,6 +159,14 @@ class EntriesLaw(NoiseLaw):
         """V_jj A_jj and 2 V_jl A_jl: an entry beside the diagonal counts twice in tr(A D)."""
         twice = 2.0 - np.eye(len(self.variances))
         found: Matrix = gradients * (self.variances * twice)
+        return found
+
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """All f at once: Cov[D f], with F = sum of f f^T for f f^T."""
+        F = moved.T @ moved
+        both = self.variances * F
+        np.fill_diagonal(both, self.variances @ np.diag(F))
+        found: Matrix = sides @ both @ sides.T
         return found
 
     def product(self, u: ArrayLike, v: ArrayLike) -> Matrix:
@@ -184,6 +218,87 @@ class MappedLaw(NoiseLaw):
     def variance(self, gradients: Matrix) -> Matrix:
         """As `covariance`."""
         return self.base.variance(self.L.T @ gradients @ self.L)
+
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """As `covariance`."""
+        return self.base.spread(sides @ self.L, moved @ self.L)
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """As `covariance`."""
+        return self.base.correction(self.L.T @ gradients @ self.L)
+
+    def uncorrected(self) -> NoiseLaw:
+        """The base's."""
+        return MappedLaw(self.base.uncorrected(), self.L)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedLaw(NoiseLaw):
+    """The law `base`, and an independent error of covariance sum of F F^T over `factors` + `rest` on every entry.
+
+    `factors` are symmetric matrices: the error of a correction by pilot rows (`trimask_theory.planning.pilot`).
+    """
+
+    base: NoiseLaw
+    factors: Matrix
+    rest: float
+
+    @property
+    def exact(self) -> bool:
+        """The base is, and no row was shrunk."""
+        return self.base.exact and not self.factors.any() and not self.rest
+
+    @property
+    def fixed(self) -> NoiseLaw:
+        """The base's."""
+        return self.base.fixed
+
+    def image(self, gradients: Matrix) -> Matrix:
+        """Of the base, and of the correction."""
+        return self.base.image(gradients) + self._added(gradients)
+
+    def covariance(self, gradients: Matrix) -> Matrix:
+        """As `image`."""
+        flat = gradients.reshape(len(gradients), -1)
+        return self.base.covariance(gradients) + self._added(gradients).reshape(flat.shape) @ flat.T
+
+    def variance(self, gradients: Matrix) -> Matrix:
+        """As `image`."""
+        return self.base.variance(gradients) + self.correction(gradients)
+
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """As `image`."""
+        F = moved.T @ moved
+        found = self.base.spread(sides, moved)
+        if self.rest:
+            found = found + EntriesLaw(np.full(F.shape, self.rest)).spread(sides, moved)
+        for factor in self.factors:
+            left = sides @ factor
+            found = found + left @ F @ left.T
+        return found
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """The part of `variance` that is the correction's."""
+        found: Matrix = np.einsum("aij,aij->a", self._added(gradients), gradients)
+        return found
+
+    def uncorrected(self) -> NoiseLaw:
+        """The base."""
+        return self.base
+
+    def _added(self, gradients: Matrix) -> Matrix:
+        weights = np.einsum("aij,kij->ak", gradients, self.factors)
+        twice = 2.0 - np.eye(gradients.shape[-1])
+        found: Matrix = np.einsum("ak,kij->aij", weights, self.factors) + self.rest * twice * gradients
+        return found
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """The base's, and normal errors of the correction."""
+        p = self.factors.shape[-1]
+        moved = np.einsum("k,kij->ij", rng.standard_normal(len(self.factors)), self.factors)
+        rest = EntriesLaw(np.full((p, p), self.rest)).draw(rng)
+        found: Matrix = self.base.draw(rng) + moved + rest
+        return found
 
 
 def moments_law(sigma: float, widths: Sequence[int], providers: int, honest: int = 1) -> EntriesLaw:

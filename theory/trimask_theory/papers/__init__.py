@@ -1,1 +1,1 @@
-"""What only the papers need: attacks, audits, and statements that no part of the product uses."""
+"""What only the papers need: statements that no part of the product uses."""

@@ -6,7 +6,7 @@ in (B) each person before anything leaves the device, in (C) whoever has masked.
 on its own rows: a row is then hidden among those of its block only, and delta is that of the smallest block (Section 4).
 
 Assumptions: those of `masked_noise` and `local_noise`; blocks of more rows than attributes. Basis: proved, as theirs.
-Draws here are for simulation, in doubles; a study's own noise is drawn on a grid (docs/theory/mechanisms.md#grid-noise).
+Draws here are for simulation, in doubles; a study's own noise is drawn on a grid.
 Derivation: docs/theory/calibration.md#theorem-3-4.
 """
 

@@ -12,7 +12,6 @@ residual (q - p)/((1 + q)(1 + p)) and moves the answer by the same vector over 1
 Assumptions. B and D of full column rank. Relative to X alone: these numbers depend on the data, the guarantee holds
 between data sets in X and says nothing of others, and publishing the numbers, or that no noise was needed, is not
 covered by it. Basis: the identities are proved, for a rank-one change of B'B.
-Derivation: docs/theory/mechanisms.md#relative.
 """
 
 from __future__ import annotations

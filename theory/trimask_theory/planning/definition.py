@@ -1,7 +1,5 @@
 """A study as its owner defines it, before it has parties, noise and an id: the sections of the TOML file as values.
 
-TOML is read strictly: an unknown key is refused with the nearest known name, a wrong type by its key's whole path.
-
 What an owner expects of the answers, from public knowledge, is a definition's [expected], by which people are drawn. It
 is for planning alone: it is no part of the study, and nothing of the study's own data may enter. Numbers are normal with
 the mean and deviation given, cut at their bounds; choices have the shares given; correlations are those of the normal
@@ -11,8 +9,6 @@ of a quarter of the range (or half of `scale`), and equal shares.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -21,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from trimask_core.basics.errors import StudyError
+from trimask_core.basics.typed_table import Table, refuse_unknown
 from trimask_core.form.form import Form
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.party import Web
@@ -32,97 +29,6 @@ from trimask_core.study.weight import Weight
 def names_of(kind: type) -> tuple[str, ...]:
     """The settings of a dataclass."""
     return tuple(item.name for item in fields(kind))
-
-
-def refuse_unknown(data: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse a key that is not known; a setting that is quietly ignored is a privacy failure."""
-    names = list(known)
-    for key in data:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            raise StudyError(f"{where} has no setting {key!r}; {hint}")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A TOML table whose values are taken out by type, with the key's whole path in every refusal."""
-
-    data: Mapping[str, Any]
-    path: str
-
-    def _wrong(self, key: str, wanted: str) -> StudyError:
-        return StudyError(f"{self._at(key)} must be {wanted}")
-
-    def _at(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
-
-    def refuse_unknown(self, known: Iterable[str]) -> None:
-        refuse_unknown(self.data, known, f"[{self.path}]")
-
-    def named(self) -> Table:
-        """This entry of an array of tables, under its own name."""
-        return Table(self.data, f"{self.path}.{self.text('name')}")
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.data.get(key, default)
-        if not isinstance(value, str) or (default is None and not value.strip()):
-            raise self._wrong(key, "given, as text")
-        return value
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        value = self.data.get(key, default)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false")
-        return value
-
-    def number(self, key: str) -> float | None:
-        value = self.data.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(key, "a number")
-        return float(value)
-
-    def required(self, key: str) -> float:
-        value = self.number(key)
-        if value is None:
-            raise self._wrong(key, "given, as a number")
-        return value
-
-    def whole(self, key: str) -> int | None:
-        value = self.data.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._wrong(key, "a whole number")
-        return value
-
-    def words(self, key: str) -> tuple[str, ...]:
-        value = self.data.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            raise self._wrong(key, "a list of texts")
-        return tuple(value)
-
-    def numbers(self, key: str) -> tuple[float, ...]:
-        value = self.data.get(key, [])
-        if not isinstance(value, list) or not all(
-            isinstance(item, int | float) and not isinstance(item, bool) for item in value
-        ):
-            raise self._wrong(key, "a list of numbers")
-        return tuple(map(float, value))
-
-    def table(self, key: str) -> Table:
-        value = self.data.get(key)
-        if not isinstance(value, dict):
-            raise StudyError(f"the study definition needs a [{self._at(key)}] section")
-        return Table(value, self._at(key))
-
-    def tables(self, key: str) -> list[Mapping[str, Any]]:
-        value = self.data.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise StudyError(f"write {key} as [[{key}]] sections")
-        return value
 
 
 COLUMN_KEYS = ("name", "mean", "deviation", "share", "shares")
@@ -152,10 +58,9 @@ def read_expected(table: Table, schema: Schema) -> Expected:
     """The section, checked against the attributes."""
     table.refuse_unknown(("columns", "correlations"))
     known = {attribute.name: attribute for attribute in schema.attributes}
-    columns = tuple(_column(Table(item, "expected.columns"), known) for item in table.tables("columns"))
+    columns = tuple(_column(item, known) for item in table.tables("columns"))
     pairs = []
-    for item in table.tables("correlations"):
-        one = Table(item, "expected.correlations")
+    for one in table.tables("correlations"):
         one.refuse_unknown(CORRELATION_KEYS)
         of, value = one.words("of"), one.required("value")
         if len(of) != 2 or not set(of) <= set(known) or not -1 < value < 1:
@@ -275,6 +180,7 @@ class CollectionPlan:
 
     release_rows: int
     suite: SuiteName = "rows"
+    several_releases: bool = False
     block_rows: int | None = None
     noise_columns: int | None = None
     share_leakage: float = 2.0**-20

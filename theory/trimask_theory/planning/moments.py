@@ -68,7 +68,11 @@ def _create(draft: Draft, honest: int, weight: Weight | None) -> Study:
     privacy, providers = draft.definition.privacy, len(draft.right)
     layout = MomentsLayout.of(draft.definition.schema, privacy.row_norm, weight)
     norm = radius(layout.radius_squared)
-    settings = MomentsSettings(honest_providers=honest, ball_norm=privacy.row_norm)
+    settings = MomentsSettings(
+        honest_providers=honest,
+        ball_norm=privacy.row_norm,
+        several_releases=draft.definition.collection.several_releases,
+    )
     # Without noise first: errors in sizes or parties are reported before sigma is computed.
     exact = draft.study(settings, Protection(norm, 0.0, "exact", budget=privacy.budget), weight=weight)
     if privacy.exact or privacy.budget is not None:
@@ -79,7 +83,7 @@ def _create(draft: Draft, honest: int, weight: Weight | None) -> Study:
     moments_noise.check_overflow(
         [column.width for column in layout.published],
         layout.published_bounds,
-        exact.moments.max_release_rows,
+        exact.moments.planned_rows,
         found.sigma,
         providers,
         honest,

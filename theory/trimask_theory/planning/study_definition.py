@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
+from trimask_core.basics.typed_table import Table, refuse_unknown
 from trimask_core.form.file import check_schema, read_form
 from trimask_core.form.form import Form
 from trimask_core.study.derived import Derived
@@ -32,10 +33,8 @@ from trimask_theory.planning.definition import (
     PrivacyTarget,
     Protect,
     StudyDefinition,
-    Table,
     names_of,
     read_expected,
-    refuse_unknown,
 )
 
 _NO_MASKS = "no row is masked there, so there is nothing to set"
@@ -43,6 +42,7 @@ FOREIGN: dict[SuiteName, dict[str, str]] = {
     "rows": {
         "privacy.budget": "private answers would need somebody who holds the exact sums over everybody",
         "privacy.honest_providers": "there every row brings its own noise, and no provider adds any",
+        "collection.several_releases": "there a row brings its own noise, and a release is made whenever it has its rows",
         "attributes.step": "its rows are real numbers and have no steps",
         "attributes.centre": "its rows are scaled by minimum and maximum",
         "attributes.scale": "its rows are scaled by minimum and maximum",
@@ -195,8 +195,8 @@ def load_definition(source: Path | str) -> StudyDefinition:
     refuse_unknown(data, TOP_KEYS, "the study definition")
     top = Table(data, "")
     collection = _collection(top.table("collection"))
-    attributes = tuple(_attribute(Table(item, "attributes")) for item in top.tables("attributes"))
-    derived = tuple(_derived(Table(item, "derived")) for item in top.tables("derived"))
+    attributes = tuple(map(_attribute, top.tables("attributes")))
+    derived = tuple(map(_derived, top.tables("derived")))
     schema = Schema(attributes, derived, ones=top.flag("ones", default=True))
     definition = StudyDefinition(
         title=top.text("title"),
@@ -291,6 +291,7 @@ def _collection(table: Table) -> CollectionPlan:
     plan = CollectionPlan(
         release_rows=release_rows,
         suite=suite,
+        several_releases=table.flag("several_releases", default=False),
         block_rows=table.whole("block_rows"),
         noise_columns=table.whole("noise_columns"),
         unmasking=table.words("unmasking") if "unmasking" in table.data else None,

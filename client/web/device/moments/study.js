@@ -13,7 +13,8 @@ const [DEVIATIONS, SMALLEST, FINE] = [12, 4, 256];
 export class MomentsStudy {
   /** @param {JsonObject} data @param {import("../rows/study.js").Around} around @param {import("../schema.js").Schema} schema @param {import("../weight.js").Weight | null} weight */
   constructor(data, around, schema, weight) {
-    keysOf(data, ["name", "honest_providers", "ball_norm"], "suite");
+    keysOf(data, ["name", "honest_providers", "ball_norm"], "suite", ["several_releases"]);
+    if ("several_releases" in data && data["several_releases"] !== true) throw new StudyError("must be true where it is given", "", "suite.several_releases");
     this.honestProviders = wholeOf(data["honest_providers"], "suite.honest_providers");
     this.ballNorm = realOrNull(data["ball_norm"], "suite.ball_norm");
     this.layout = new MomentsLayout(schema, this.ballNorm, weight);

@@ -1,6 +1,6 @@
 /**
  * The frame F, the first p1 rows of the device mask B_0, by its reflections: F = E_k^T D H_k ... H_1, H_i = I - v_i v_i^T / h_i.
- * Sums are added up from left to right: `trimask_core.rows.frame`, so the same bits.
+ * Sums are added up from left to right: `trimask_core.rows.noise_columns`, so the same bits.
  */
 import { Normals } from "../normals.js";
 

@@ -1,16 +1,15 @@
-// The control of each kind of question: the browser's own, so that keyboards, screen readers and phones know them.
+// The controls that questions are answered with: the browser's own, so that keyboards, screen readers and phones know them.
 
-import { readDay } from "../../form/dates.js";
-import { showNumber } from "../../form/writing.js";
+import { dateOrder, dateParts, monthNames, showNumber } from "../../form/parse_input.js";
 import { button, h } from "../dom.js";
 import { HALF } from "../guide.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 /** @typedef {import("../../form/question.js").Question} Question */
 
-/** One question: what it says, its control, and the place for what is wrong. `level`: in the page's title or below it.
- * @param {Guide} guide @param {Question} question @returns {HTMLElement} */
-export function questionBlock(guide, question) {
+/** One question: what it says, its control, and the place for what is wrong. `titled`: the page's heading says it.
+ * @param {Guide} guide @param {Question} question @param {boolean} [titled] @returns {HTMLElement} */
+export function questionBlock(guide, question, titled = false) {
   const part = guide.part;
   const id = `q-${question.name}`;
   const language = part.language;
@@ -19,23 +18,26 @@ export function questionBlock(guide, question) {
   const notes = [
     help ? h("p", { class: "help", id: `${id}-help`, ...guide.inForm }, help) : null,
     question.required ? null : h("p", { class: "help", id: `${id}-optional` }, guide.say("question.optional")),
-    question.kind === "multiple_choice" ? h("p", { class: "help", id: `${id}-several` }, guide.say("question.several")) : null,
+    question.rules.several ? h("p", { class: "help", id: `${id}-several` }, guide.say("question.several")) : null,
   ];
   const described = [...notes.filter((note) => note !== null).map((note) => note.id), error.id].join(" ");
-  const told = { "aria-describedby": described, "aria-invalid": guide.problems[question.name] ? "true" : undefined };
+  const told = {
+    "aria-describedby": described, "aria-invalid": guide.problems[question.name] ? "true" : undefined,
+    "aria-labelledby": titled ? "title" : undefined,
+  };
   /** @param {unknown} value */
   const answer = (value) => {
     guide.answer(question, value);
     error.textContent = guide.problems[question.name] ?? "";
-    for (const control of block.querySelectorAll("input")) {
+    for (const control of block.querySelectorAll("input, select")) {
       if (error.textContent) control.setAttribute("aria-invalid", "true");
       else control.removeAttribute("aria-invalid");
     }
   };
-  const choosing = ["yes_no", "single_choice", "multiple_choice"].includes(question.kind);
-  const block = choosing
+  const block = question.rules.control === "choices"
     ? choices(guide, question, id, notes, told, answer)
-    : h("div", { class: "block" }, h("label", { class: "asked", for: id, ...guide.inForm }, question.label[language]), notes,
+    : h("div", { class: "block" },
+        titled ? null : h("label", { class: "asked", for: id, id: `${id}-label`, ...guide.inForm }, question.label[language]), notes,
         control(guide, question, id, told, answer));
   block.append(error);
   return block;
@@ -45,7 +47,7 @@ export function questionBlock(guide, question) {
  * @param {Record<string, any>} told @param {(value: unknown) => void} answer */
 function choices(guide, question, id, notes, told, answer) {
   const given = guide.part.givenTo(question);
-  const several = question.kind === "multiple_choice";
+  const several = question.rules.several;
   const chosen = () => (Array.isArray(given[question.name]) ? given[question.name] : []);
   const inputs = question.offered(guide.part.language).map(([value, label], place) => {
     const input = h("input", {
@@ -66,7 +68,7 @@ function choices(guide, question, id, notes, told, answer) {
   }, { class: "plain", hidden: given[question.name] === undefined });
   const { "aria-invalid": _, ...described } = told;
   return h("fieldset", { class: "block", ...described, role: several ? undefined : "radiogroup" },
-    h("legend", guide.inForm, question.label[guide.part.language]), notes,
+    described["aria-labelledby"] ? null : h("legend", guide.inForm, question.label[guide.part.language]), notes,
     h("div", { class: "choices" }, inputs.map((one) => one.line)), clear);
 }
 
@@ -75,12 +77,14 @@ function choices(guide, question, id, notes, told, answer) {
 function control(guide, question, id, told, answer) {
   const value = guide.part.givenTo(question)[question.name];
   const unit = question.unit?.[guide.part.language];
-  if (question.kind === "slider") return slider(guide, question, id, told, answer);
+  const kind = question.rules.control;
+  if (kind === "slider") return slider(guide, question, id, told, answer);
   const after = unit ? h("span", { id: `${id}-unit`, ...guide.inForm }, unit) : null;
   const describe = unit ? { ...told, "aria-describedby": `${id}-unit ${told["aria-describedby"]}` } : told;
-  if (question.kind === "date" || question.kind === "time") {
+  if (kind === "date") return date(guide, question, id, told, answer);
+  if (kind === "time") {
     const input = h("input", {
-      id, type: question.kind, value: value === HALF ? "" : (value ?? ""), ...describe, ...limits(question),
+      id, type: kind, value: value === HALF ? "" : (value ?? ""), ...describe,
       oninput: () => answer(input.validity.badInput ? HALF : input.value),
     });
     return h("div", { class: "field" }, input, after);
@@ -88,7 +92,7 @@ function control(guide, question, id, told, answer) {
   // Text, not type=number: browsers read "1.000" there in their own ways and do not say which.
   return h("div", { class: "field" },
     h("input", {
-      id, type: "text", inputmode: question.kind === "integer" && (question.minimum ?? -1) >= 0 ? "numeric" : "decimal",
+      id, type: "text", inputmode: question.rules.whole && (question.minimum ?? -1) >= 0 ? "numeric" : "decimal",
       autocomplete: "off", size: 12, value: value ?? "", dir: "auto", ...describe,
       oninput: (/** @type {any} */ event) => answer(event.target.value),
     }), after, range(guide, question));
@@ -102,14 +106,32 @@ function range(guide, question) {
   return h("span", { class: "soft" }, guide.say("question.range", shown));
 }
 
-/** The days a date can be: only those the study states, since a picker that hides days says no reason.
- * @param {Question} question */
-function limits(question) {
-  const settings = {};
-  if (question.kind === "date") {
-    Object.assign(settings, readDay(question.earliest) && { min: question.earliest }, readDay(question.latest) && { max: question.latest });
-  }
-  return settings;
+/** Day, month by name and year, in the language's order. What stands there is year-month-day, as far as it goes.
+ * @param {Guide} guide @param {Question} question @param {string} id @param {Record<string, any>} told
+ * @param {(value: unknown) => void} answer */
+function date(guide, question, id, told, answer) {
+  const { "aria-invalid": invalid, ...described } = told;
+  const language = guide.part.language;
+  const given = dateParts(guide.part.givenTo(question)[question.name]);
+  const typed = () => {
+    const text = [given.year, given.month, given.day].join("-");
+    answer(text === "--" ? null : text);
+  };
+  const parts = dateOrder(language).map((part, place) => {
+    const settings = { id: place === 0 ? id : `${id}-${part}`, value: given[part], "aria-invalid": invalid, "data-part": part };
+    const changed = (/** @type {any} */ event) => {
+      given[part] = event.target.value.trim();
+      typed();
+    };
+    const months = () => [h("option", { value: "" }, ""), ...monthNames(language).map((name, month) => h("option", { value: month + 1 }, name))];
+    const field = part === "month"
+      ? h("select", { ...settings, value: undefined, onchange: changed, ...guide.inForm }, months())
+      : h("input", { ...settings, type: "text", inputmode: "numeric", autocomplete: "off", size: part === "day" ? 3 : 5, oninput: changed });
+    if (part === "month") field.value = given.month;
+    return h("label", {}, h("span", { class: "soft" }, guide.say(`date.${part}`)), field);
+  });
+  const named = described["aria-labelledby"] ? described : { ...described, "aria-labelledby": `${id}-label` };
+  return h("div", { class: "field date", role: "group", ...named }, parts);
 }
 
 /** @param {Guide} guide @param {Question} question @param {string} id @param {Record<string, any>} told
@@ -125,6 +147,7 @@ function slider(guide, question, id, told, answer) {
   const say = () => {
     const known = typeof given[question.name] === "number";
     output.textContent = known ? show(given[question.name]) : guide.say("question.unanswered");
+    input.classList.toggle("unset", !known); // nothing stands in the middle as if it had been chosen
     input.setAttribute("aria-valuetext", output.textContent);
     if (clear) clear.hidden = !known;
   };

@@ -12,8 +12,18 @@ export function problemView(guide) {
     body: [
       h("p", { role: "alert" }, guide.say(`problem.${kind}.text`, values)),
       h("p", {}, guide.say(`problem.${kind}.advice`, values)),
+      contact(guide),
       detail ? h("p", { class: "soft hash" }, guide.say("problem.detail", { detail })) : null,
       again ? h("div", { class: "row" }, button(guide.say("problem.again"), () => guide.again(), { class: "main" })) : null,
     ],
   };
+}
+
+/** Of the study, where it is known; an e-mail address or a web address is a link. @param {Guide} guide */
+function contact(guide) {
+  const text = guide.maybeOpened?.study.contact ?? "";
+  if (!text) return null;
+  const href = /^[^\s@:/?#]+@[^\s@:/?#]+$/.test(text) ? `mailto:${text}` : /^https:\/\/\S+$/.test(text) ? text : null;
+  const [before = "", after = ""] = guide.say("study.contact", { contact: "\n" }).split("\n");
+  return h("p", {}, before, href === null ? text : h("a", { href, rel: "noreferrer" }, text), after);
 }

@@ -1,4 +1,4 @@
-// A page of questions: one, or a grid; before it the headings of a section that begins.
+// A page of questions: one, which is the page's heading, or a grid's rows below its own; above them a section that begins.
 
 import { button, h, paragraphs } from "../dom.js";
 import { questionBlock } from "./fields.js";
@@ -10,17 +10,20 @@ export function questionView(guide) {
   const part = guide.part;
   const page = part.page;
   const language = part.language;
-  const grid = page.grid;
+  const { grid, questions } = page;
   return {
-    title: guide.say("question.title", { number: guide.words.number(part.number), of: guide.words.number(part.pages.length) }),
-    body: [
+    title: (grid ?? questions[0])?.label[language] ?? "",
+    titleInForm: true,
+    above: [
+      h("p", { class: "soft" }, guide.say("question.title", { number: guide.words.number(part.number), of: guide.words.number(part.pages.length) })),
       page.headings.map((heading) => [
-        h("h2", guide.inForm, heading.label[language]),
+        h("p", { class: "section", ...guide.inForm }, heading.label[language] ?? ""),
         heading.help ? paragraphs(heading.help[language] ?? "", { class: "help", ...guide.inForm }) : null,
-      ].flat()).flat(),
-      grid && h("h2", guide.inForm, grid.label[language]),
+      ]),
+    ],
+    body: [
       grid?.help ? paragraphs(grid.help[language] ?? "", { class: "help", ...guide.inForm }) : null,
-      h("div", { class: grid ? "grid" : "single" }, page.questions.map((question) => questionBlock(guide, question))),
+      h("div", { class: grid ? "grid" : "single" }, questions.map((question) => questionBlock(guide, question, grid === null))),
       h("div", { class: "row" },
         button(guide.say("next"), () => guide.next(), { class: "main", type: "submit" }),
         button(guide.say("back"), () => guide.back())),

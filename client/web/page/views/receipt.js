@@ -27,6 +27,10 @@ export function receiptView(guide) {
       guide.consentKept,
       state === "sent" || state === "too_late" ? keep(guide) : null,
       h("div", { class: "row" },
+        state !== "withdrawing" && [true, false].map((another) => button(guide.say(another ? "leave.other" : "leave.remove"), () => {
+          guide.another = another;
+          guide.go("leave");
+        })),
         state === "sent" && button(guide.say("receipt.withdraw"), () => guide.go("withdraw"), { class: "warn" }),
         state === "withdrawn" && guide.opened.study.admission === "open" && button(guide.say("study.begin"), () => guide.startAnew()),
         state === "withdrawing" && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", "aria-disabled": guide.busy ? "true" : null })),
@@ -41,12 +45,45 @@ function keep(guide) {
     h("h2", {}, guide.say("receipt.keep")),
     h("p", {}, guide.say("receipt.keep.text")),
     h("div", { class: "row" },
-      button(guide.say("receipt.save"), () => guide.saveReceipt(), { class: "main" })),
+      button(guide.say("receipt.save"), () => guide.saveReceipt(), { class: "main" }),
+      link !== "" && button(guide.say("receipt.print"), () => window.print())),
     link === "" ? null : h("details", {},
       h("summary", {}, guide.say("receipt.code")),
       h("p", {}, guide.say("receipt.code.text")),
       code(link, guide.say("receipt.code"))),
+    link === "" ? null : h("section", { class: "paper" },
+      h("p", { class: "section", ...guide.inForm }, guide.title),
+      h("p", {}, guide.say("receipt.paper", { when: guide.words.when(guide.sentMs), page: location.origin + location.pathname })),
+      code(link, guide.say("receipt.code")),
+      h("p", { class: "hash" }, `${guide.say("receipt.number")}: ${guide.shown.submissionId}`),
+      h("p", {}, guide.say("study.contact", { contact: guide.opened.study.contact }))),
   ].flat();
+}
+
+/** Before the receipt leaves this browser: what that means. @param {Guide} guide */
+export function leaveView(guide) {
+  return {
+    title: guide.say("leave.title"),
+    body: [
+      h("p", {}, guide.say("leave.text")),
+      h("div", { class: "row" },
+        guide.shown.receipt !== null && button(guide.say("receipt.save"), () => guide.saveReceipt(), { class: "main" }),
+        button(guide.say("discard.confirm"), () => guide.leave(guide.another), { class: "warn" }),
+        button(guide.say("back"), () => guide.showEntry())),
+    ],
+  };
+}
+
+/** Nothing is left. @param {Guide} guide */
+export function leftView(guide) {
+  const open = guide.opened.study.admission === "open";
+  return {
+    title: guide.say("leave.done"),
+    body: [
+      h("p", {}, guide.say("leave.done.text")),
+      open ? h("div", { class: "row" }, button(guide.say("leave.other"), () => location.reload())) : h("p", {}, guide.say("leave.done.invited")),
+    ],
+  };
 }
 
 /** @param {string} text @param {string} label */

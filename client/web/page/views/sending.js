@@ -1,7 +1,6 @@
 // How far sending has come, institution by institution.
 
 import { button, h } from "../dom.js";
-import { toldKind } from "../problem.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 
@@ -14,7 +13,7 @@ export function sendingView(guide) {
   const got = guide.providers.filter((one) => one.state === "done").length;
   const values = { got: guide.words.number(got), of: guide.words.number(guide.providers.length), why: guide.why, when: guide.due(entry) };
   const waiting = entry.state === "waiting";
-  const told = toldKind(entry.told);
+  const told = entry.told;
   return {
     title: guide.say("sending.title"),
     body: [

@@ -1,7 +1,7 @@
-// A study as its page tells it: who asks, what for, where the answers go, what is promised, who would have to collude.
+// A study as its page tells it: a first screen of a few sentences, and behind "More" who sees what, promises, exact statements.
 
 import { button, h, paragraphs } from "../dom.js";
-import { exactStatement, guessWords, weightValues } from "../exact.js";
+import { exactStatement, weightValues } from "../exact.js";
 import { plainTruth } from "../truth_words.js";
 import { standings } from "./institutions.js";
 
@@ -13,7 +13,7 @@ import { standings } from "./institutions.js";
 export function studyView(guide) {
   const { study, form, unchecked } = guide.opened;
   const language = guide.part.language;
-  const truth = plainTruth(study, guide.words.language);
+  const truth = plainTruth(study, guide.words);
   const begun = guide.part.consent !== null || Object.keys(guide.part.responses).length > 0;
   return {
     title: guide.title,
@@ -21,29 +21,36 @@ export function studyView(guide) {
     body: [
       guide.answerBy,
       form.intro ? paragraphs(form.intro[language] ?? "", guide.inForm) : null,
-      h("h2", {}, guide.say("study.who")),
-      h("p", {}, guide.partyName("collector")),
-      h("p", { class: "soft" }, guide.say("study.contact", { contact: study.contact })),
-      h("h2", {}, guide.say("study.why")),
       h("p", form.purpose ? guide.inForm : { lang: "", dir: "auto" }, form.purpose?.[language] ?? study.purpose),
-      promised(guide, study, truth),
-      h("h2", {}, guide.say("study.where")),
-      where(guide, study),
-      h("h2", {}, guide.say("study.collude")),
-      whoSees(truth),
-      notes(guide, study).map((note) => h("p", {}, note)),
-      h("p", {}, guide.say("study.signed")),
-      standings(guide),
-      h("details", {}, h("summary", {}, guide.say("study.exact")),
-        guide.words.language === "en" ? null : h("p", { class: "soft" }, guide.say("study.exact.language")),
-        exactStatement(study, unchecked).map((text) => h("p", { class: "exact", lang: "en", dir: "ltr" }, text))),
-      aboutPage(guide, study),
+      h("p", {}, guide.say("study.asked", { name: guide.partyName("collector") })),
+      h("ul", { class: "first" }, [...truth.first, guide.say("first.host")].map((sentence) => h("li", {}, sentence))),
+      h("p", { class: "notice strength" }, truth.strength),
+      h("details", { open: guide.moreOpen, ontoggle: (/** @type {any} */ event) => { if (event.target === event.currentTarget) guide.moreOpen = event.target.open; } },
+        h("summary", {}, guide.say("study.more")), more(guide, study, truth, unchecked)),
       importing(guide),
-      h("div", { class: "row" },
-        button(guide.say("study.begin"), () => guide.next(), { class: "main", type: "submit" }),
-        begun && button(guide.say("forget"), () => guide.go("forget"), { class: "warn" })),
+      begun && h("div", { class: "row" }, button(guide.say("forget"), () => guide.go("forget"), { class: "warn" })),
+      h("div", { class: "row always" }, button(guide.say("study.begin"), () => guide.next(), { class: "main", type: "submit" })),
     ],
   };
+}
+
+/** What is one tap away. @param {Guide} guide @param {Study} study @param {Truth} truth @param {string[]} unchecked */
+function more(guide, study, truth, unchecked) {
+  return [
+    h("p", { class: "soft" }, guide.say("study.contact", { contact: study.contact })),
+    h("h2", {}, guide.say("study.collude")),
+    whoSees(truth),
+    notes(guide, study).map((note) => h("p", {}, note)),
+    promised(guide, study, truth),
+    h("h2", {}, guide.say("study.where")),
+    where(guide, study),
+    h("p", {}, guide.say("study.signed")),
+    standings(guide),
+    h("details", {}, h("summary", {}, guide.say("study.exact")),
+      guide.words.language === "en" ? null : h("p", { class: "soft" }, guide.say("study.exact.language")),
+      exactStatement(study, unchecked).map((text) => h("p", { class: "exact", lang: "en", dir: "ltr" }, text))),
+    aboutPage(guide, study),
+  ].flat(4);
 }
 
 /** @param {Study} study */
@@ -86,16 +93,13 @@ function where(guide, study) {
   ];
 }
 
-/** What that counts on, and what hides a person from all who get a part. @param {Guide} guide @param {Study} study */
+/** What that counts on. @param {Guide} guide @param {Study} study */
 function notes(guide, study) {
   const noise = study.protection.sigma > 0 || study.protection.budget !== null;
-  const mu = study.protection.rightProviders?.mu ?? null;
   const found = [];
   if (study.suite !== "rows") found.push(guide.say(noise ? "moments.note" : "moments.note.exact"));
   else found.push(guide.say(study.rows.tagHolders.length > 0 ? "rows.note.tagged" : "rows.note"));
-  if (mu !== null) found.push(guide.say("rows.together", { parts: guide.words.number(study.right.length), chance: guessWords(mu) }));
   if (study.weight !== null) found.push(guide.say("study.weights", weightValues(study)));
-  if (study.reminders) found.push(guide.say("study.reminders"));
   return found;
 }
 

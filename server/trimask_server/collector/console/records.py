@@ -1,18 +1,70 @@
 """What the console remembers of a study: complete submissions day by day, invitations the owner made, and when to close.
 
 A study with a scheduled opening is the collector's alone until then, so no node accepts submissions.
+
+The console's background task: counts submissions by day, opens studies at their scheduled time.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
+from trimask_server.collector.publication import Catalogue
 from trimask_server.runtime.audit import AuditLog
+from trimask_server.runtime.context import NodeContext
 from trimask_server.store.interface import Store, Transaction
+
+_EVERY_SECONDS = 20.0
+
+
+class Clerk:
+    """One loop for all studies of a collector."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        records: Records,
+        opens: ScheduledOpens,
+        open_study: Callable[[SignedStudy], Awaitable[None]],
+    ) -> None:
+        self._node = node
+        self._records = records
+        self._opens = opens
+        self._open = open_study
+
+    async def run(self) -> None:
+        """Until the node stops."""
+        while True:
+            await self.open_due()
+            for study in self._node.studies.all():
+                try:
+                    await self.look(study)
+                except Exception as error:  # noqa: BLE001 - the store may be away, and the next round comes
+                    self._node.log.warning("console: study=%s %s", study.id.hex()[:12], error)
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    async def open_due(self) -> None:
+        """Open the studies that are due; a node that does not answer is asked again in the next round."""
+        try:
+            for signed in await self._opens.due(self._node.clock.now_ms()):
+                await self._open(signed)
+        except Exception as error:  # noqa: BLE001 - a node or the store may be away, and the next round comes
+            self._node.log.warning("a study that was to open by now is not open yet: %s", error)
+
+    async def look(self, study: Study) -> None:
+        """One study, once."""
+        if await self._node.studies.state_now(study.id) != "open":
+            return
+        complete = await Catalogue(self._node.database).people(study.id)
+        await self._records.note_complete(study.id, self._node.clock.now_ms(), complete)
+
 
 DAY_MS = 86_400_000
 

@@ -1,8 +1,8 @@
 """2026-11-16. The tables of the first release.
 
 A row's payload is sealed and encrypted; after its block is pooled the payload is NULL and the id and hash remain, so that
-the submission cannot come a second time. A withdrawn row keeps its id alone. A provider's block is `started` from the
-moment its masking may have begun: such a plan is never cancelled. At the collector a block's A X is never here: only the
+the submission cannot come a second time. A withdrawn row keeps its id alone. States of blocks and releases are in
+`store/block_table.py`, `held_blocks.py` and `release_table.py`. At the collector a block's A X is never here: only the
 release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
 
 Of a block that it unmasks a provider has its blinded component, encrypted, until the block is pooled; from the moment it is
@@ -14,8 +14,7 @@ moments_heads says how far the ledger of deliveries, kept beside the keys, had c
 here when the store was restored, and whether their ledger was `lost` then, for ever.
 
 A row of the rows suite is in one check for ever: `verdict` is 1 if it was accepted, 0 if it was refused and erased;
-`draw_number` is that of the draw which has fixed it, until it is in a block or goes back. A drawn block is not `bound` until
-its rows are encrypted under its key.
+`draw_number` is that of the draw which has fixed it, until it is in a block or goes back.
 row_checks has, at a provider, which rows it bound and what was drawn to check them with; at the collector the check as far
 as it has come, in the words of the wire. draws is the same of draws; a provider has the last one only.
 
@@ -92,10 +91,7 @@ CREATE TABLE blocks (
   block_id BLOB PRIMARY KEY,
   study_id BLOB NOT NULL,
   submission_ids BLOB NOT NULL,
-  erased INTEGER NOT NULL DEFAULT 0,
-  started INTEGER NOT NULL DEFAULT 0,
-  cancelled INTEGER NOT NULL DEFAULT 0,
-  bound INTEGER NOT NULL DEFAULT 1
+  state TEXT NOT NULL
 );
 CREATE TABLE draws (
   study_id BLOB PRIMARY KEY,

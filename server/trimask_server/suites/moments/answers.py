@@ -16,20 +16,26 @@ from typing import Any
 
 from trimask_core.basics.errors import Refused, TrimaskError
 from trimask_core.basics.refusals import Reason
+from trimask_core.moments.cells import MOST_CELLS, question_levels
 from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import ONES
-from trimask_proto.v1 import moments_pb2, release_pb2
-from trimask_server.collector.releases.answering import Drawn, NotBegun, Prepared, Unfinished
+from trimask_proto.v1 import release_pb2
+from trimask_server.collector.releases.budget_ledger import Drawn, NotBegun, Prepared, Unfinished
 from trimask_server.protocol.accounting import Price
 from trimask_server.runtime.context import NodeContext
-from trimask_server.suites.moments.publisher import call_all, commit, deliver
-from trimask_server.suites.moments.release_ledger import ReleaseLedger
+from trimask_server.suites.moments.publisher import ReleaseLedger, commit, deliver, erase_totals
 from trimask_theory.moments.moments_question import MomentsQuestion, QuestionKind
 
 _SECONDS = 8.0
-_MOST_VALUES = 50_000
-"""Numbers in one answer: about 1 MB of JSON, well below the message limit."""
+_KINDS: dict[str, QuestionKind] = {
+    "sum": "sums",
+    "gram": "moments",
+    "table": "table",
+    "histogram": "histogram",
+    "group_means": "group_means",
+}
+"""What providers call a question, by what it is called on the wire."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class _Asked:
 
     async def draw(self) -> Drawn:
         """Commitments of all, then every delivery."""
-        node, study, layout = self.node, self.study, self.study.moments.layout
+        node, study = self.node, self.study
         text = self.asked.canonical()
         try:
             committed = await commit(node, study, self.number, self.batch_ids, text, _SECONDS)
@@ -71,7 +77,7 @@ class _Asked:
             "deliveries": gathered.shown(),
         }
         providers, honest = len(study.right), study.moments.honest_providers
-        return Drawn(values, self.asked.guarantee(layout, providers, honest))
+        return Drawn(values, self.asked.guarantee(providers, honest))
 
 
 _AGAIN = "Ask the same again: what was charged is not charged twice"
@@ -79,7 +85,7 @@ _AGAIN = "Ask the same again: what was charged is not charged twice"
 
 @dataclass(frozen=True)
 class MomentsAnswers:
-    """`collector.releases.answering.Answers`."""
+    """`collector.releases.budget_ledger.Answers`."""
 
     node: NodeContext
 
@@ -89,18 +95,20 @@ class MomentsAnswers:
         """Which totals are asked for, and with which noise."""
         number, batch_ids = await ReleaseLedger(self.node.database).answered_from(study.id)
         which = request.WhichOneof("question")
-        kind: QuestionKind
-        if which == "sum":
-            names, kind = _sum_columns(study, rows, request.sum.columns), "sums"
-        elif which == "gram":
-            names, kind = _gram_columns(study, request.gram.columns), "moments"
+        if which is None:
+            raise Refused(Reason.MALFORMED, f"ask a question: {', '.join(_KINDS)}")
+        kind = _KINDS[which]
+        if kind == "sums":
+            names = _sum_columns(study, rows, request.sum.columns)
+        elif kind == "moments":
+            names = _gram_columns(study, request.gram.columns)
         else:
-            raise Refused(Reason.MALFORMED, "ask a question: sum or gram")
+            names = _group_columns(study, request)
         layout = study.moments.layout
         asked = MomentsQuestion.about(kind, names, layout, asdict(price))
-        if len(asked.places(layout)) > _MOST_VALUES:
+        if len(asked.cells(layout)) > MOST_CELLS:
             raise Refused(
-                Reason.MALFORMED, f"an answer has at most {_MOST_VALUES} numbers; ask for fewer columns"
+                Reason.MALFORMED, f"an answer has at most {MOST_CELLS} numbers; ask for fewer columns"
             )
         asked.require_room(study, rows)
         noises = asked.noises(layout, study.moments.honest_providers)
@@ -108,6 +116,7 @@ class MomentsAnswers:
             "columns": names,
             "units": "whole steps",
             "totals_of": list(asked.columns),
+            "sensitivity": asked.sensitivity(layout),
             "shifts": [noise.shift for noise in noises],
             "noise": [noise.variance(len(study.right)) ** 0.5 for noise in noises],
             "clipped_rows": layout.ball is not None,
@@ -115,15 +124,14 @@ class MomentsAnswers:
         return _Asked(self.node, study, which, about, asked, number, batch_ids)
 
     async def erase(self, study: Study) -> None:
-        """Have every right provider erase its share of the totals. Without one share the others are random numbers."""
-        request = moments_pb2.EraseTotalsRequest(study_id=study.id)
+        """Have every right provider erase its share of the totals."""
         try:
-            await call_all(self.node, study, lambda stub: stub.EraseTotals, request, _SECONDS)
+            await erase_totals(self.node, study)
         except Refused as error:
             raise Refused(
                 error.reason,
                 f"answers have ended, but not everybody has erased its share of the totals: {error}. "
-                "End the releases again when it is back",
+                "It is told again until it has",
             ) from None
 
 
@@ -143,6 +151,15 @@ def _gram_columns(study: Study, columns: Sequence[str]) -> list[str]:
     _require_known(names, [column.name for column in study.moments.layout.natural], least=2)
     _refuse_collinear(study, names)
     return names
+
+
+def _group_columns(study: Study, request: release_pb2.AskReleaseRequest) -> list[str]:
+    """The questions of a table, of histograms or of means by group, and then the number."""
+    by, tail = list(request.table.questions or request.histogram.questions), []
+    if request.WhichOneof("question") == "group_means":
+        by, tail = list(request.group_means.by), [request.group_means.number]
+    _require_known(by, list(question_levels(study.schema)))
+    return by + tail
 
 
 def _require_known(names: Sequence[str], known: Sequence[str], least: int = 1) -> None:

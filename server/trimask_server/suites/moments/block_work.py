@@ -17,14 +17,14 @@ from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.batches import Batches, Intake
-from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
-from trimask_server.collector.publication import Catalogue, Release, Tally
-from trimask_server.protocol.attempts import worker_of
-from trimask_server.protocol.plans import right_roles, split_ids
+from trimask_server.collector.publication import Catalogue, Tally
+from trimask_server.protocol.plans import right_roles, split_ids, worker_of
 from trimask_server.runtime.context import NodeContext
-from trimask_server.suites.moments.publisher import gather, publish
-from trimask_server.suites.moments.release_ledger import ReleaseLedger
+from trimask_server.store.block_table import Block
+from trimask_server.store.release_table import Release, answers_state
+from trimask_server.suites.moments.publisher import ReleaseLedger, erase_totals, gather, publish
 
 _BATCH = 1024
 _WORTH_WAITING_FOR = 256
@@ -53,6 +53,7 @@ class MomentsWork:
         self._releases = releases
         self._provider_status = provider_status
         self._catalogue = Catalogue(ledger.database)
+        self._totals_erased = False
 
     draws_blocks = False
 
@@ -87,7 +88,9 @@ class MomentsWork:
                 return
             raise
         self._node.metrics.attempts.labels("pooled").inc()
-        await self._releases.pool(self._study.id, block.block_id, accepted, self._study.release_rows, refused)
+        await self._releases.pool(
+            self._study.id, block.block_id, accepted, self._study.moments.full_rows, refused
+        )
         self._node.log.info(
             "added batch=%s accepted=%d refused=%d",
             block.block_id.hex(),
@@ -202,6 +205,17 @@ class MomentsWork:
                     f"batch {batch_id.hex()[:12]} is lost: a right provider was restored from a backup made before it. "
                     "Nothing of it is in a release",
                 )
+
+    async def look_after_closed(self) -> None:
+        """Where answers have ended (by the budget, the owner, or a restore of this collector), every right provider erases
+        its share of the totals: once for each start of this process."""
+        study = self._study
+        if study.protection.budget is None or self._totals_erased:
+            return
+        state, _ = await self._ledger.database.read(lambda tx: answers_state(tx, study.id))
+        if state != "answerable":
+            await erase_totals(self._node, study)
+            self._totals_erased = True
 
     async def finish(self, remainder: int) -> bool:
         """No more batches can be made: publish everything, or keep it to answer from."""

@@ -34,8 +34,15 @@ from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.protocol.accounting import Price, require_affordable
 from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.runtime.context import NodeContext
-from trimask_server.suites.moments.batch_store import BatchStore, add_noise, add_up, blind
-from trimask_server.suites.moments.delivery_log import KeptLedger, LedgerHead, LockedLedger
+from trimask_server.suites.moments.batch_store import (
+    BatchStore,
+    KeptLedger,
+    LedgerHead,
+    LockedLedger,
+    add_noise,
+    add_up,
+    blind,
+)
 from trimask_server.suites.moments.key_exchange import KeyExchange
 
 if TYPE_CHECKING:
@@ -182,7 +189,7 @@ class Deliveries:
         added = [AddedBatch(batch.batch_id, batch.accepted_hash, batch.accepted_count) for batch, _ in found]
         count = sum(batch.accepted_count for batch in added)
         if not count:
-            raise Refused(Reason.NOTHING_TO_RELEASE, "no report of these batches was accepted")
+            raise Refused(Reason.TOO_FEW_ROWS, "no report of these batches was accepted")
         if not (totals.question or study.protection.sigma) and count < study.release_rows:
             # Without noise the number of people is all that hides one of them.
             raise Refused(
@@ -197,7 +204,8 @@ class Deliveries:
         if totals.question:
             question = _read_question(totals.question, study)
             question.require_room(study, count)
-            values = [values[place] for place in question.places(layout)]
+            reports = count if role == "R1" else 0  # who has the constants of every report
+            values = [cell.share(values, reports) for cell in question.cells(layout)]
             noises = question.noises(layout, honest)
         else:
             noises = layout.noises(study.protection.sigma, honest)

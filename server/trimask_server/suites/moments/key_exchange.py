@@ -12,8 +12,7 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
 from trimask_core.crypto.sealing import SealingKey, seal
-from trimask_core.moments.check import challenge_key, contribution_hash
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import MomentsSecret, challenge_key, contribution_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub

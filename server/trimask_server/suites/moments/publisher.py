@@ -1,13 +1,15 @@
 """From deliveries to a dataset anybody can check: the noisy totals, and what each right provider signed and sent.
 
 The collector gathers commitments of all right providers first, then every delivery, checked and added up.
+
+The collector's releases of the moments suite: which batches each has, and how many reports were accepted in them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +33,131 @@ from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.publication import (
     Catalogue,
-    Release,
     Tally,
     place_files,
+    record_dataset,
     remove_others,
     signed_manifest,
 )
 from trimask_server.protocol.plans import right_roles
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.suites.moments.release_ledger import ReleaseLedger
+from trimask_server.store import block_table, release_table
+from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.release_table import Release, ReleaseState
+
+
+@dataclass(frozen=True)
+class ReleaseLedger:
+    """Beside `collector.ledger`, in the same store: a batch and the release it joins change in one transaction."""
+
+    database: Store
+    audit: AuditLog | None = None
+
+    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
+        if self.audit is not None:
+            self.audit.append(tx, kind, **details)
+
+    async def pool(
+        self,
+        study_id: bytes,
+        batch_id: bytes,
+        accepted: bytes,
+        full_rows: int,
+        refused: Mapping[str, int] | None = None,
+    ) -> bool:
+        """Count a batch that every right provider has added up into the open release; False if it was before.
+
+        `accepted` has a byte for each of its reports, in ascending order of ids: 1 if it was accepted, or 0.
+        """
+        count_accepted = sum(accepted)
+
+        def write(tx: Transaction) -> bool:
+            release = release_table.release_of_planned(tx, study_id, batch_id)
+            if release is None:
+                return False
+            release_table.count_block(tx, study_id, batch_id, release, count_accepted, full_rows, accepted)
+            for reason, count in (refused or {}).items():
+                tx.run(
+                    "INSERT INTO refused_reports (study_id, reason, count) VALUES (?, ?, ?)"
+                    " ON CONFLICT (study_id, reason) DO UPDATE SET count = refused_reports.count + excluded.count",
+                    (study_id, reason, count),
+                )
+            self._record(
+                tx,
+                "batch_pooled",
+                study=study_id.hex(),
+                batch=batch_id.hex(),
+                accepted=count_accepted,
+                release=release.number,
+            )
+            return True
+
+        return await self.database.write(write)
+
+    async def batches(self, study_id: bytes, number: int) -> list[bytes]:
+        """The batches of a release, in the order they were planned."""
+        blocks = await self.database.read(lambda tx: block_table.of_release(tx, study_id, number))
+        return [block.block_id for block in blocks]
+
+    async def answered_from(self, study_id: bytes) -> tuple[int, list[bytes]]:
+        """The number and the batches of the release that a study with a budget answers from."""
+        found = await self.database.read(
+            lambda tx: release_table.find_releases(tx, study_id, release_table.ANSWERED_FROM)
+        )
+        if not found:
+            raise Refused(Reason.NOT_ANSWERABLE, "this study has no totals to answer from")
+        return found[0].number, await self.batches(study_id, found[0].number)
+
+    async def drop(self, study_id: bytes, batch_id: bytes) -> None:
+        """Take a batch that a provider has lost out of its release, for ever."""
+
+        def write(tx: Transaction) -> None:
+            if release_table.take_block_out(tx, study_id, batch_id):
+                self._record(tx, "block_abandoned", study=study_id.hex(), block=batch_id.hex())
+
+        await self.database.write(write)
+
+    async def note_refusal(self, study_id: bytes, number: int, reason: str) -> None:
+        """A right provider refuses the release for good: its owner may give it up."""
+        await self.database.write(lambda tx: release_table.note_refusal(tx, study_id, number, str(reason)))
+
+    async def discard(self, study_id: bytes, number: int) -> None:
+        """Give a release up: it is never published."""
+        await self.database.write(lambda tx: release_table.move(tx, study_id, number, ReleaseState.DISCARDED))
+
+    async def close(self, study_id: bytes, least: int) -> None:
+        """At close a short release joins the last full one that is not published; alone, it is complete as it is, if it
+        has at least so many reports."""
+
+        def write(tx: Transaction) -> None:
+            short, full = release_table.short_and_full(tx, study_id)
+            if short is not None and full is not None:
+                release_table.join(tx, study_id, full, [short])
+            elif short is not None:
+                state = ReleaseState.FULL if short.rows >= least else ReleaseState.DISCARDED
+                release_table.move(tx, study_id, short.number, state)
+
+        await self.database.write(write)
+
+    async def make_answerable(self, study_id: bytes) -> None:
+        """At close of a study with a budget: one release of everything, to answer from."""
+
+        def write(tx: Transaction) -> None:
+            found = release_table.find_releases(tx, study_id, release_table.UNPUBLISHED)
+            if sum(release.rows for release in found):
+                release_table.join(tx, study_id, found[0], found[1:])
+                release_table.move(tx, study_id, found[0].number, ReleaseState.ANSWERABLE)
+
+        await self.database.write(write)
+
+    async def publish(
+        self, study_id: bytes, number: int, dataset_id: str, manifest: bytes, signature: bytes
+    ) -> None:
+        """Record a published dataset."""
+        await self.database.write(
+            lambda tx: record_dataset(tx, self.audit, study_id, number, dataset_id, manifest, signature)
+        )
 
 
 @dataclass(frozen=True)
@@ -153,6 +271,12 @@ async def call_all(
     return answers
 
 
+async def erase_totals(node: NodeContext, study: Study) -> None:
+    """Have every right provider erase its share of the totals. Without one share the others are random numbers."""
+    request = moments_pb2.EraseTotalsRequest(study_id=study.id)
+    await call_all(node, study, lambda stub: stub.EraseTotals, request, 8.0)
+
+
 def _count(study: Study, question: bytes) -> int:
     layout = study.moments.layout
     if question:
@@ -160,7 +284,7 @@ def _count(study: Study, question: bytes) -> int:
             MomentsQuestion,  # half a second, for who is asked one
         )
 
-        return len(MomentsQuestion.read(question, study).places(layout))
+        return len(MomentsQuestion.read(question, study).cells(layout))
     return layout.totals
 
 

@@ -12,10 +12,11 @@ import grpc
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.moments.secret import MomentsSecret
+from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
+from trimask_server.access.gate import admitted
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
@@ -23,8 +24,8 @@ from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Host
-from trimask_server.runtime.peer_identity import Context, require_other_right, require_role, require_suite
 from trimask_server.runtime.ports import AddServices
+from trimask_server.runtime.tls import Context
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.interface import Erasers, Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
@@ -34,7 +35,7 @@ from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.key_exchange import KeyExchange
 
 if TYPE_CHECKING:
-    from trimask_server.collector.releases.answering import Answers
+    from trimask_server.collector.releases.budget_ledger import Answers
 
 
 class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
@@ -53,38 +54,29 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         moments_pb2_grpc.add_MomentsPeerServiceServicer_to_server(self, server)
         return moments_pb2.DESCRIPTOR.services_by_name["MomentsPeerService"].full_name
 
-    def _caller(self, study: Study, context: Context) -> str:
-        """Which of the other right providers calls."""
-        require_suite(study, "moments")
-        return require_other_right(context, study, self._node.role_in(study))
-
     async def Introduce(
         self, request: moments_pb2.IntroduceRequest, context: Context
     ) -> moments_pb2.IntroduceResponse:
-        study = self._node.studies.get(request.study_id)
-        return self._key_exchange.answer(study, self._caller(study, context), request)
+        study, caller, _ = admitted()
+        return self._key_exchange.answer(study, caller, request)
 
     async def GetForms(
         self, request: moments_pb2.GetFormsRequest, context: Context
     ) -> moments_pb2.GetFormsResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        caller = self._caller(study, context)
+        study, caller, _ = admitted()
         sealed = await self._rounds.sealed_forms(study, request.attempt, caller, request.submission_ids_hash)
         return moments_pb2.GetFormsResponse(sealed_values=sealed)
 
     async def GetVerdict(
         self, request: moments_pb2.GetVerdictRequest, context: Context
     ) -> moments_pb2.GetVerdictResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        self._caller(study, context)
-        stored = await self._rounds.verdict(study, request.attempt, request.submission_ids_hash)
+        stored = await self._rounds.verdict(admitted().study, request.attempt, request.submission_ids_hash)
         return moments_pb2.GetVerdictResponse(accepted_hash=stored.accepted_hash, signature=stored.signature)
 
     async def CompareLedger(
         self, request: moments_pb2.CompareLedgerRequest, context: Context
     ) -> moments_pb2.CompareLedgerResponse:
-        study = self._node.studies.get(request.study_id)
-        caller, joined = self._caller(study, context), request.delivered
+        (study, caller, _), joined = admitted(), request.delivered
         delivered = {joined[i : i + 32] for i in range(0, len(joined), 32)}
         await self._deliveries.compare(study, caller, delivered, request.asked)
         return moments_pb2.CompareLedgerResponse()
@@ -103,17 +95,10 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
         moments_pb2_grpc.add_MomentsServiceServicer_to_server(self, server)
         return moments_pb2.DESCRIPTOR.services_by_name["MomentsService"].full_name
 
-    def _study(self, study_id: bytes, context: Context) -> Study:
-        study = self._node.studies.get(study_id)
-        require_role(context, study, ["collector"])
-        require_suite(study, "moments")
-        return study
-
     async def CheckBatch(
         self, request: moments_pb2.CheckBatchRequest, context: Context
     ) -> moments_pb2.CheckBatchResponse:
-        study = self._study(request.attempt.study_id, context)
-        stored = await self._rounds.check(study, request.attempt)
+        stored = await self._rounds.check(admitted().study, request.attempt)
         return moments_pb2.CheckBatchResponse(
             accepted_count=stored.accepted_count,
             accepted_hash=stored.accepted_hash,
@@ -124,22 +109,18 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
     async def CommitTotals(
         self, request: moments_pb2.CommitTotalsRequest, context: Context
     ) -> moments_pb2.CommitTotalsResponse:
-        study = self._study(request.totals.study_id, context)
-        return moments_pb2.CommitTotalsResponse(
-            commitment=await self._deliveries.commit(study, request.totals)
-        )
+        commitment = await self._deliveries.commit(admitted().study, request.totals)
+        return moments_pb2.CommitTotalsResponse(commitment=commitment)
 
     async def DeliverTotals(
         self, request: moments_pb2.DeliverTotalsRequest, context: Context
     ) -> moments_pb2.DeliverTotalsResponse:
-        study = self._study(request.totals.study_id, context)
-        return await self._deliveries.deliver(study, request.totals, request.commitments)
+        return await self._deliveries.deliver(admitted().study, request.totals, request.commitments)
 
     async def EraseTotals(
         self, request: moments_pb2.EraseTotalsRequest, context: Context
     ) -> moments_pb2.EraseTotalsResponse:
-        study = self._study(request.study_id, context)
-        await self._deliveries.end(study)
+        await self._deliveries.end(admitted().study)
         return moments_pb2.EraseTotalsResponse()
 
 
@@ -208,7 +189,7 @@ class _Collector:
     def driver(self, study: Study, database: Store) -> Driver:
         """Batches checked and added up, releases gathered."""
         from trimask_server.suites.moments.block_work import MomentsWork
-        from trimask_server.suites.moments.release_ledger import ReleaseLedger
+        from trimask_server.suites.moments.publisher import ReleaseLedger
 
         node = self._node
         ledger = Ledger(database, node.audit)

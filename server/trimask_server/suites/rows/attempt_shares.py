@@ -20,7 +20,7 @@ from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
-from trimask_server.protocol.attempts import AttemptTable, worker_of
+from trimask_server.protocol.plans import AttemptTable, worker_of
 from trimask_server.right.sealing_keys import SealingRing
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn

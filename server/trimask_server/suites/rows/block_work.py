@@ -1,24 +1,221 @@
 """What the collector does in a study of the rows suite: try to mask a block until it is pooled, and publish factors.
 
 Masks are never saved: an attempt that failed is repeated from the rows the right providers hold.
+
+From a release's factor to a dataset anybody can check: Parquet, and a signed manifest.
+
+The running factors of releases: a block is folded in once, and a factor goes when its dataset is published.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.rows.parquet_metadata import row_notes
+from trimask_core.rows.rotation import Matrix
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
+from trimask_core.study.signed import SignedStudy
 from trimask_server.collector.batches import Batches, Intake
-from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
-from trimask_server.collector.publication import Catalogue, Tally
+from trimask_server.collector.publication import (
+    Catalogue,
+    Tally,
+    place_files,
+    record_dataset,
+    remove_others,
+    signed_manifest,
+)
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.logs import current_request, current_study, span
+from trimask_server.store import release_table
+from trimask_server.store.block_table import Block
+from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
+from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.release_table import UNPUBLISHED, Release, ReleaseState
 from trimask_server.suites.rows.collector_draw import DrawDriver
-from trimask_server.suites.rows.factor_ledger import FactorLedger
 from trimask_server.suites.rows.masking_attempt import CollectionServicer, MaskingAttempts, Unusable
-from trimask_server.suites.rows.publisher import Publisher
+from trimask_server.suites.rows.math import (
+    factor_from_bytes,
+    factor_to_bytes,
+    fold,
+    masked_release,
+    with_publishing_noise,
+)
+
+
+@dataclass(frozen=True)
+class StoredFactors:
+    """Reads and writes the `factor` of releases, inside transactions: second moments of people's answers, so encrypted, each
+    under its own key."""
+
+    vault: Vault
+
+    def save(self, tx: Transaction, study_id: bytes, number: int, factor: Matrix) -> None:
+        """Write a release's factor; the release is there."""
+        # Under a fresh key each time: the difference of two factors is one block's, which nobody may see.
+        destroy_keys(tx, study_id, [release_scope(number)])
+        stored = self.vault.obtain(tx, study_id, release_scope(number)).encrypt(
+            factor_to_bytes(factor), b"factor"
+        )
+        release_table.set_factor(tx, study_id, number, stored)
+
+    def load(self, tx: Transaction, study_id: bytes, number: int) -> Matrix | None:
+        """A release's factor; None if it has none any more."""
+        stored = release_table.factor_of(tx, study_id, number)
+        key = None if stored is None else self.vault.find(tx, study_id, release_scope(number))
+        return None if stored is None or key is None else factor_from_bytes(key.decrypt(stored, b"factor"))
+
+    @staticmethod
+    def forget_unpublished(tx: Transaction, study_id: bytes) -> None:
+        """Erase the factors of releases that will never be published. `Store.scrub` finishes it on disk."""
+        for release in release_table.find_releases(tx, study_id, UNPUBLISHED):
+            release_table.move(tx, study_id, release.number, ReleaseState.DISCARDED)
+            destroy_keys(tx, study_id, [release_scope(release.number)])
+
+
+@dataclass(frozen=True)
+class FactorLedger:
+    """Beside `collector.ledger`, in the same store: a block and the factor it joins change in one transaction."""
+
+    database: Store
+    vault: Vault
+    audit: AuditLog | None = None
+
+    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
+        if self.audit is not None:
+            self.audit.append(tx, kind, **details)
+
+    @property
+    def _factors(self) -> StoredFactors:
+        return StoredFactors(self.vault)
+
+    async def pool(self, study_id: bytes, block_id: bytes, masked: Matrix, release_rows: int) -> bool:
+        """Fold a block into the open release and mark it pooled, in one transaction; False if it was before."""
+
+        def write(tx: Transaction) -> bool:
+            release = release_table.release_of_planned(tx, study_id, block_id)
+            if release is None:
+                return False
+            factor = self._factors.load(tx, study_id, release.number) if release.blocks else None
+            if release.blocks and factor is None:
+                raise Refused(Reason.UNKNOWN_DATASET, "the release being filled has lost its factor")
+            release_table.count_block(tx, study_id, block_id, release, masked.shape[0], release_rows)
+            self._factors.save(tx, study_id, release.number, fold(factor, masked))
+            self._record(
+                tx,
+                "block_pooled",
+                study=study_id.hex(),
+                block=block_id.hex(),
+                rows=masked.shape[0],
+                release=release.number,
+            )
+            return True
+
+        return await self.database.write(write)
+
+    async def factor(self, study_id: bytes, number: int) -> Matrix:
+        """A release's running factor."""
+        factor = await self.database.read(lambda tx: self._factors.load(tx, study_id, number))
+        if factor is None:
+            raise Refused(Reason.UNKNOWN_DATASET, "that release has no factor any more")
+        return factor
+
+    async def merge_short_release(self, study_id: bytes) -> None:
+        """At close, blocks short of N join the last full release that is not published yet."""
+
+        def write(tx: Transaction) -> None:
+            short, full = release_table.short_and_full(tx, study_id)
+            if short is None or full is None:
+                return
+            both = [self._factors.load(tx, study_id, release.number) for release in (full, short)]
+            if both[0] is None or both[1] is None:
+                raise Refused(Reason.UNKNOWN_DATASET, "a release that is not published has lost its factor")
+            release_table.join(tx, study_id, full, [short])
+            self._factors.save(tx, study_id, full.number, fold(both[0], both[1]))
+            destroy_keys(tx, study_id, [release_scope(short.number)])
+
+        await self.database.write(write)
+
+    async def publish(
+        self, study_id: bytes, number: int, dataset_id: str, manifest: bytes, signature: bytes
+    ) -> None:
+        """Record a published dataset and forget the factor it was made from."""
+
+        def write(tx: Transaction) -> None:
+            record_dataset(tx, self.audit, study_id, number, dataset_id, manifest, signature)
+            destroy_keys(tx, study_id, [release_scope(number)])
+
+        await self.database.write(write)
+        await self.database.scrub()
+
+    async def discard(self, study_id: bytes) -> None:
+        """Forget every factor that will never be published."""
+        await self.database.write(lambda tx: self._factors.forget_unpublished(tx, study_id))
+        await self.database.scrub()
+
+
+_FILE = "dataset.parquet"
+_ROW_GROUP = 65_536
+
+
+class Publisher:
+    """Writes datasets. A crash before the ledger's commit leaves a folder that the next try removes."""
+
+    def __init__(self, node: NodeContext, factors: FactorLedger) -> None:
+        self._node = node
+        self._factors = factors
+
+    async def publish(self, signed: SignedStudy, release: Release, tally: Tally) -> str:
+        """Publish one release; its dataset id."""
+        node, study, data = self._node, signed.study, Path(self._node.config.data)
+        factor = await self._factors.factor(study.id, release.number)
+        dataset_id = f"{study.id.hex()[:12]}-{release.number}"
+        stored_rows = study.attributes if node.config.compact_releases else release.rows
+        scale = study.rows.publishing_steps * study.rows.grid.step
+        noisy = await node.workers.run(with_publishing_noise, factor, release.rows, scale, node.source.seed())
+        rows = await node.workers.run(masked_release, noisy, stored_rows, node.source.seed())
+        catalogue = Catalogue(self._factors.database)
+        counted = await catalogue.counted(study.id, release.number)
+        files = await node.workers.run(
+            place_files,
+            data,
+            dataset_id,
+            _FILE,
+            lambda path: write_parquet(study, rows, path, release.rows),
+            counted,
+        )
+        body, signature = await signed_manifest(
+            node,
+            catalogue,
+            signed,
+            release,
+            dataset_id,
+            files,
+            tally,
+            {"stored_rows": stored_rows},
+        )
+        await self._factors.publish(study.id, release.number, dataset_id, body, signature)
+        await node.workers.run(remove_others, data, dataset_id, files[0].sha256)
+        node.log.info("published dataset=%s rows=%d blocks=%d", dataset_id, release.rows, release.blocks)
+        return dataset_id
+
+
+def write_parquet(study: Study, rows: Matrix, path: Path, people: int) -> None:
+    """Write the masked rows of so many people; what they are not, and their noise, is the file's metadata."""
+    columns: dict[str, Any] = {column.name: rows[:, i] for i, column in enumerate(study.schema.columns)}
+    table = pa.table(columns).replace_schema_metadata(row_notes(study, people, "scaled"))
+    # Masked values are noise to a compressor; plain encoding reads fastest.
+    pq.write_table(table, path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False)
 
 
 class RowsWork:
@@ -52,6 +249,9 @@ class RowsWork:
     async def tell(self, party: Party) -> None:
         """Which rows were checked and accepted, and what was drawn."""
         await self._draws.tell(party)
+
+    async def look_after_closed(self) -> None:
+        """Nothing is left of a closed study."""
 
     def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
         """Nothing: blocks are drawn."""

@@ -21,12 +21,13 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.protocol.attempts import worker_of
+from trimask_server.access.gate import admitted
+from trimask_server.protocol.plans import worker_of
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.runtime.tls import Context
 from trimask_server.suites.rows.attempt_shares import AttemptShares
+from trimask_server.suites.rows.check import check_tags
 from trimask_server.suites.rows.math import Assembler, slices
-from trimask_server.suites.rows.tags import check_tags
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 
@@ -85,14 +86,8 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     async def PushComponent(
         self, request: left_masking_pb2.PushComponentRequest, context: Context
     ) -> left_masking_pb2.PushComponentResponse:
-        node = self._node
-        study = node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        j = int(study.role_of(node.keys.identity.public)[1:])
-        k, count = request.component, len(study.right)
-        if not 1 <= k <= count:
-            raise Refused(Reason.MALFORMED, f"component must be between 1 and {count}")
-        require_role(context, study, [f"R{k}" if j == 1 else f"L{j - 1}"])
+        study, _, own = admitted()
+        j, k = int(own[1:]), request.component
         incoming = self._incoming.get(request.attempt)
         if incoming.begun:
             return left_masking_pb2.PushComponentResponse()
@@ -105,11 +100,9 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
     async def PushMaskedKeys(
         self, request: left_masking_pb2.PushMaskedKeysRequest, context: Context
     ) -> left_masking_pb2.PushMaskedKeysResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        if not 1 <= request.component <= len(study.rows.tag_holders):
-            raise Refused(Reason.MALFORMED, "this study has no tags for such a component")
-        require_role(context, study, [study.rows.unmasking[request.component - 1]])
+        study = admitted().study
+        if not study.rows.tag_holders:
+            raise Refused(Reason.MALFORMED, "this study has no tags")
         self.take_masked_keys(study, request)
         return left_masking_pb2.PushMaskedKeysResponse()
 

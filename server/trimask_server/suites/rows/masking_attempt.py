@@ -31,11 +31,13 @@ from trimask_proto.v1 import (
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.collector.ledger import Block, Ledger
+from trimask_server.access.gate import admitted
+from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
-from trimask_server.protocol.attempts import sign_worker, worker_of
+from trimask_server.protocol.plans import sign_worker, worker_of
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.runtime.tls import Context
+from trimask_server.store.block_table import Block
 from trimask_server.suites.rows.check import refuse_heavy
 from trimask_server.suites.rows.math import Assembler, sum_deliveries
 
@@ -129,36 +131,30 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
     async def ReportHeld(
         self, request: collection_pb2.ReportHeldRequest, context: Context
     ) -> collection_pb2.ReportHeldResponse:
-        study, pending = self._delivery(request, context)
+        pending = self._delivery(request)
         pending.components_held.add(request.component)
-        if len(pending.components_held) == len(study.right) and not pending.held.done():
+        if len(pending.components_held) == len(admitted().study.right) and not pending.held.done():
             pending.held.set_result(None)
         return collection_pb2.ReportHeldResponse()
 
     def _delivery(
-        self, request: collection_pb2.PushDeliveryRequest | collection_pb2.ReportHeldRequest, context: Context
-    ) -> tuple[Study, PendingDelivery]:
-        """The study and the attempt, of a node that unmasks the component it names."""
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        k = request.component
-        if not 1 <= k <= len(study.right):
-            raise Refused(Reason.MALFORMED, f"component must be between 1 and {len(study.right)}")
-        require_role(context, study, [study.rows.unmasking[k - 1]])
+        self, request: collection_pb2.PushDeliveryRequest | collection_pb2.ReportHeldRequest
+    ) -> PendingDelivery:
+        """The attempt, of a node that unmasks the component it names."""
         pending = self._find(request.attempt)
         if pending is None:
-            raise Refused(Reason.STALE_ATTEMPT, "that attempt is over")
+            raise Refused(Reason.BLOCK_STATE, "that attempt is over")
         if request.attempt.plan_hash != pending.attempt.plan_hash:
             raise Refused(Reason.PLAN_DIFFERS, "this delivery is of another plan of the block")
-        return study, pending
+        return pending
 
     async def PushDelivery(
         self, request: collection_pb2.PushDeliveryRequest, context: Context
     ) -> collection_pb2.PushDeliveryResponse:
-        study, pending = self._delivery(request, context)
-        k = request.component
+        pending, columns = self._delivery(request), admitted().study.rows.columns
         if not pending.outcome.done():
-            pending.parts[k - 1].add(request.slice, range(pending.rows, pending.rows + 1), study.rows.columns)
+            part = pending.parts[request.component - 1]
+            part.add(request.slice, range(pending.rows, pending.rows + 1), columns)
             if all(part.complete for part in pending.parts):
                 pending.outcome.set_result([part.take() for part in pending.parts])
         return collection_pb2.PushDeliveryResponse()
@@ -166,9 +162,6 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
     async def ReportFailure(
         self, request: collection_pb2.ReportFailureRequest, context: Context
     ) -> collection_pb2.ReportFailureResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, study.parties)
         pending = self._find(request.attempt)
         if pending is not None:
             reason = read_reason(request.reason, Status.ABORTED.name)

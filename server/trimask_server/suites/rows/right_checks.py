@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.rows.payloads import read_components
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
+from trimask_server.access.gate import admitted
 from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.right.row_intake import list_again
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_other_right, require_role, require_suite
-from trimask_server.runtime.refusal_counts import add_counts
+from trimask_server.runtime.metrics import add_counts
+from trimask_server.runtime.tls import Context
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.attempt_shares import Frames, open_payloads
+from trimask_server.suites.rows.attempt_shares import Frames
 from trimask_server.suites.rows.check import (
     check_ids,
     checked_ids,
@@ -49,7 +49,7 @@ from trimask_server.suites.rows.check import (
     seed_of,
     unpack_openings,
 )
-from trimask_server.suites.rows.tag_checks import TagChecks
+from trimask_server.suites.rows.row_openings import KEPT_SECONDS, OpenRows, Row, TagChecks
 
 _MARKS: dict[Reason | None, int] = {None: 1, Reason.OUT_OF_FRAME: 0, Reason.WRONG_TAGS: -1}
 """The column `verdict`."""
@@ -71,7 +71,7 @@ class CheckStore:
         def write(tx: Transaction) -> bytes:
             known = _find(tx, study_id, check_id)
             if known is None or known[0] != b"".join(ids):
-                raise Refused(Reason.CHECK_DIFFERS, "no draw has a check of these rows here")
+                raise Refused(Reason.PLAN_DIFFERS, "no draw has a check of these rows here")
             if known[1]:
                 return known[1]
             held = bytes(
@@ -106,7 +106,7 @@ class CheckStore:
             if known is None or not known[1]:
                 _put(tx, study_id, check_id, ids, held)
             elif (known[0], known[1]) != (b"".join(ids), held) or known[2] not in (None, commitments):
-                raise Refused(Reason.CHECK_DIFFERS, "this provider knows the check with other commitments")
+                raise Refused(Reason.PLAN_DIFFERS, "this provider knows the check with other commitments")
             # Rows that were bound before the store was restored, and have come again since.
             tx.run_many(
                 "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND check_id IS NULL",
@@ -210,7 +210,6 @@ def _put(tx: Transaction, study_id: bytes, check_id: bytes, ids: Sequence[bytes]
 
 Openings = dict[bytes, NDArray[np.object_]]
 _Key = tuple[bytes, bytes, bytes]
-_KEPT_SECONDS = 60.0
 
 
 class RowChecks:
@@ -220,11 +219,10 @@ class RowChecks:
         self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing, store: CheckStore, frames: Frames
     ) -> None:
         self._node = node
-        self._rows = rows
-        self._key_ring = key_ring
+        self._rows = OpenRows(node, rows, key_ring)
         self._store = store
         self._frames = frames
-        self._tags = TagChecks(node, rows, key_ring)
+        self._tags = TagChecks(node, self._rows)
         # What is opened is asked for by every right provider at about the same time, and worked out once.
         self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Openings]]] = {}
         self._asked: Counter[_Key] = Counter()
@@ -255,14 +253,14 @@ class RowChecks:
         seed = seed_of(check)
         ids = await self._fix(study, check, seed)
         known = self._frames.learn(study, check.mask_seed)
-        rows = await self._rows.sealed(study.id, ids, check.check_id)
-        key, here = (study.id, check.check_id, seed), frozenset(name for name, _ in rows)
+        rows = await self._rows.of(study, check.check_id, ids)
+        key, here = (study.id, check.check_id, seed), frozenset(rows)
         # Rows that came again since are opened anew. Rows that this provider has refused since, and erased, are still told
         # to one that asks late: it would not learn that they were refused.
         if key not in self._opening or not here <= self._opening[key][0]:
             self._forget(key)
             self._opening[key] = (here, asyncio.create_task(self._open(known, seed, rows)))
-            asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget, key)
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, key)
         _, task = self._opening[key]
         self._asked[key] += 1
         if self._asked[key] >= len(study.right):
@@ -278,13 +276,10 @@ class RowChecks:
         self._opening.pop(key, None)
         self._asked.pop(key, None)
 
-    async def _open(self, study: Study, seed: bytes, rows: list[tuple[bytes, bytes]]) -> Openings:
-        k = int(self._node.role_in(study)[1:])
-
+    async def _open(self, study: Study, seed: bytes, rows: Mapping[bytes, Row]) -> Openings:
         def work() -> Openings:
-            components = read_components(study, k, open_payloads(self._key_ring.ring, study, k, rows))
-            opened = open_component(components, directions(study, seed))
-            return {name: values for (name, _), values in zip(rows, opened, strict=True)}
+            components = np.array([row.component for row in rows.values()])
+            return dict(zip(rows, open_component(components, directions(study, seed)), strict=True))
 
         return await self._node.workers.run(work) if rows else {}
 
@@ -341,19 +336,10 @@ class RowChecks:
         return dict(zip(names, unpack_openings(answer.openings, len(names)), strict=True))
 
 
-def _study(node: NodeContext, check: RowCheck) -> Study:
-    study = node.studies.get(check.study_id)
-    require_suite(study, "rows")
-    if not node.role_in(study).startswith("R"):
-        raise Refused(Reason.NOT_YOUR_ROLE, "right providers check rows")
-    return study
-
-
 class RowCheckServicer(row_check_pb2_grpc.RowCheckServiceServicer):
     """Serves the collector."""
 
-    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
-        self._node = node
+    def __init__(self, checks: RowChecks) -> None:
         self._checks = checks
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -361,35 +347,29 @@ class RowCheckServicer(row_check_pb2_grpc.RowCheckServiceServicer):
         row_check_pb2_grpc.add_RowCheckServiceServicer_to_server(self, server)
         return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckService"].full_name
 
-    def _of_collector(self, check: RowCheck, context: Context) -> Study:
-        study = _study(self._node, check)
-        require_role(context, study, ["collector"])
-        return study
-
     async def CommitCheck(
         self, request: row_check_pb2.CommitCheckRequest, context: Context
     ) -> row_check_pb2.CommitCheckResponse:
-        study = self._of_collector(request.check, context)
-        return row_check_pb2.CommitCheckResponse(commitment=await self._checks.commit(study, request.check))
+        commitment = await self._checks.commit(admitted().study, request.check)
+        return row_check_pb2.CommitCheckResponse(commitment=commitment)
 
     async def RevealCoin(
         self, request: row_check_pb2.RevealCoinRequest, context: Context
     ) -> row_check_pb2.RevealCoinResponse:
-        study = self._of_collector(request.check, context)
-        return row_check_pb2.RevealCoinResponse(coin=await self._checks.reveal(study, request.check))
+        coin = await self._checks.reveal(admitted().study, request.check)
+        return row_check_pb2.RevealCoinResponse(coin=coin)
 
     async def DecideCheck(
         self, request: row_check_pb2.DecideCheckRequest, context: Context
     ) -> row_check_pb2.DecideCheckResponse:
-        study = self._of_collector(request.check, context)
-        return row_check_pb2.DecideCheckResponse(verdicts=await self._checks.decide(study, request.check))
+        verdicts = await self._checks.decide(admitted().study, request.check)
+        return row_check_pb2.DecideCheckResponse(verdicts=verdicts)
 
 
 class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
     """Serves the other right providers of a study, and nobody else."""
 
-    def __init__(self, node: NodeContext, checks: RowChecks) -> None:
-        self._node = node
+    def __init__(self, checks: RowChecks) -> None:
         self._checks = checks
 
     def add_to(self, server: grpc.aio.Server) -> str:
@@ -400,9 +380,7 @@ class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
     async def GetOpenings(
         self, request: row_check_pb2.GetOpeningsRequest, context: Context
     ) -> row_check_pb2.GetOpeningsResponse:
-        study = _study(self._node, request.check)
-        require_other_right(context, study, self._node.role_in(study))
-        found = await self._checks.openings(study, request.check)
+        found = await self._checks.openings(admitted().study, request.check)
         names = [name for name in check_ids(request.check) if name in found]
         return row_check_pb2.GetOpeningsResponse(
             held=bytes(name in found for name in check_ids(request.check)),
@@ -412,9 +390,6 @@ class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
     async def GetTagOpenings(
         self, request: row_check_pb2.GetTagOpeningsRequest, context: Context
     ) -> row_check_pb2.GetTagOpeningsResponse:
-        study = _study(self._node, request.check)
-        own, held = int(self._node.role_in(study)[1:]), study.rows.tag_holders
-        holders = held[own - 1] if held else ()
-        role = require_role(context, study, [f"R{j}" for j in holders])
-        ids = split_ids(request.submission_ids)
+        study, role, own = admitted()
+        holders, ids = study.rows.tag_holders[int(own[1:]) - 1], split_ids(request.submission_ids)
         return await self._checks.tag_openings(study, request.check, ids, holders.index(int(role[1:])))

@@ -14,19 +14,20 @@ import grpc
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.study.definition import Study
 from trimask_core.study.progress import verify_abandon
 from trimask_proto.v1 import row_draw_pb2, row_draw_pb2_grpc
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
+from trimask_server.access.gate import admitted
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right.row_intake import list_again
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.runtime.tls import Context
+from trimask_server.store import held_blocks
+from trimask_server.store.held_blocks import HeldState
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.suites.rows.draw import Draw, coin_of, freeze, most_rows, sign_verdicts
 
-_UNBOUND = "SELECT 1 FROM blocks WHERE study_id = ? AND bound = 0 AND erased = 0"
 _RELEASE = "UPDATE submissions SET draw_number = NULL WHERE study_id = ? AND draw_number = ?"
 Sign = Callable[[list[tuple[bytes, int]], bool], FrozenRows]
 
@@ -61,7 +62,7 @@ class DrawStore:
                 return known.own
             if known is not None and number <= known.number:
                 raise Refused(Reason.DRAW_OVER, f"draw {number} is over here")
-            if (known is not None and not known.over) or tx.row(_UNBOUND, (study_id,)):
+            if (known is not None and not known.over) or held_blocks.has_unbound(tx, study_id):
                 raise Refused(
                     Reason.DRAW_UNFINISHED, "the last draw is not over, or a block of it is not bound here"
                 )
@@ -135,10 +136,8 @@ class DrawStore:
             if self._take_verdicts(tx, draw, own, verdicts).over:
                 return
             blocks = draw.blocks()
-            tx.run_many(
-                "INSERT INTO blocks (block_id, study_id, submission_ids, bound) VALUES (?, ?, ?, 0)",
-                [(block.block_id, study_id, block.submission_ids) for block in blocks],
-            )
+            found = [(block.block_id, block.submission_ids) for block in blocks]
+            held_blocks.put(tx, study_id, found, HeldState.UNBOUND)
             drawn = {name for block in blocks for name in split_ids(block.submission_ids)}
             _release(tx, study_id, number, (name for name in draw.pool if name not in drawn))
             self._end(tx, draw, blocks=len(blocks))
@@ -160,7 +159,7 @@ class DrawStore:
             )
             for (name,) in rows:
                 list_again(tx, study_id, name)
-            tx.run("UPDATE blocks SET erased = 1 WHERE study_id = ? AND bound = 0", (study_id,))
+            held_blocks.erase_unbound(tx, study_id)
             if known is None or known.number < number or not known.over:
                 self._put(tx, study_id, number, FrozenRows())
                 _set(tx, study_id, "over", 1)
@@ -190,7 +189,7 @@ class DrawStore:
         elif known.number > number or known.abandoned:
             raise Refused(Reason.DRAW_OVER, f"draw {number} is over here")
         elif known.own != own or known.lists not in (None, draw.lists_hash):
-            raise Refused(Reason.DRAW_DIFFERS, "this provider knows the draw with other lists")
+            raise Refused(Reason.PLAN_DIFFERS, "this provider knows the draw with other lists")
         if known.lists is None:
             pool, mine = set(draw.pool), split_ids(own.submission_ids)
             _release(tx, study_id, number, (name for name in mine if name not in pool))
@@ -205,7 +204,7 @@ class DrawStore:
     def _take_verdicts(self, tx: Transaction, draw: Draw, own: FrozenRows, verdicts: PoolVerdicts) -> _Known:
         known = self._take_lists(tx, draw, own)
         if known.verdicts not in (None, verdicts) or known.votes not in (None, draw.votes_hash):
-            raise Refused(Reason.DRAW_DIFFERS, "this provider knows the draw with other verdicts")
+            raise Refused(Reason.PLAN_DIFFERS, "this provider knows the draw with other verdicts")
         _set(tx, draw.study.id, "verdicts", verdicts.SerializeToString())
         _set(tx, draw.study.id, "votes", draw.votes_hash)
         return known
@@ -273,22 +272,14 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
         row_draw_pb2_grpc.add_RowDrawServiceServicer_to_server(self, server)
         return row_draw_pb2.DESCRIPTOR.services_by_name["RowDrawService"].full_name
 
-    def _study(self, study_id: bytes, context: Context) -> Study:
-        study = self._node.studies.get(study_id)
-        require_suite(study, "rows")
-        if not self._node.role_in(study).startswith("R"):
-            raise Refused(Reason.NOT_YOUR_ROLE, "right providers draw blocks")
-        require_role(context, study, ["collector"])
-        return study
-
-    def _verified(self, said: RowDraw, context: Context) -> tuple[Draw, int]:
+    def _verified(self, said: RowDraw) -> tuple[Draw, int]:
         """The draw, and this provider's place among its lists."""
-        study = self._study(said.study_id, context)
-        return Draw.verified(study, said), int(self._node.role_in(study)[1:]) - 1
+        study, _, own = admitted()
+        return Draw.verified(study, said), int(own[1:]) - 1
 
-    def _with_verdicts(self, said: RowDraw, context: Context) -> tuple[Draw, FrozenRows, PoolVerdicts]:
+    def _with_verdicts(self, said: RowDraw) -> tuple[Draw, FrozenRows, PoolVerdicts]:
         """The draw with the verdicts of all; this provider's own list and verdicts in it."""
-        draw, own = self._verified(said, context)
+        draw, own = self._verified(said)
         if not said.verdicts:
             raise Refused(Reason.MALFORMED, "a draw needs the verdicts of all right providers first")
         return draw, said.lists[own], said.verdicts[own]
@@ -296,10 +287,10 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     async def FreezeDraw(
         self, request: row_draw_pb2.FreezeDrawRequest, context: Context
     ) -> row_draw_pb2.FreezeDrawResponse:
-        study, number = self._study(request.study_id, context), request.number
+        (study, _, role), number = admitted(), request.number
         if not number:
             raise Refused(Reason.MALFORMED, "draws are numbered from 1")
-        key, role = self._node.keys.identity, self._node.role_in(study)
+        key = self._node.keys.identity
 
         def sign(rows: list[tuple[bytes, int]], closing: bool) -> FrozenRows:
             return freeze(key, role, study.id, number, rows, closing=closing)
@@ -311,8 +302,8 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     async def JudgeDraw(
         self, request: row_draw_pb2.JudgeDrawRequest, context: Context
     ) -> row_draw_pb2.JudgeDrawResponse:
-        draw, own = self._verified(request.draw, context)
-        key, role = self._node.keys.identity, self._node.role_in(draw.study)
+        draw, own = self._verified(request.draw)
+        key, role = self._node.keys.identity, admitted().own
         verdicts = await self._store.judge(
             draw, request.draw.lists[own], lambda marks: sign_verdicts(key, role, draw, marks)
         )
@@ -321,7 +312,7 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     async def OpenDraw(
         self, request: row_draw_pb2.OpenDrawRequest, context: Context
     ) -> row_draw_pb2.OpenDrawResponse:
-        draw, rows, verdicts = self._with_verdicts(request.draw, context)
+        draw, rows, verdicts = self._with_verdicts(request.draw)
         await self._store.open(draw, rows, verdicts)
         coin = coin_of(self._node.keys.identity, draw.study.id, draw.said.number, rows)
         return row_draw_pb2.OpenDrawResponse(coin=coin if draw.opens else b"")
@@ -329,7 +320,7 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     async def SettleDraw(
         self, request: row_draw_pb2.SettleDrawRequest, context: Context
     ) -> row_draw_pb2.SettleDrawResponse:
-        draw, rows, verdicts = self._with_verdicts(request.draw, context)
+        draw, rows, verdicts = self._with_verdicts(request.draw)
         if not request.draw.coins:
             raise Refused(Reason.MALFORMED, "a draw needs the coins of all right providers first")
         await self._store.settle(draw, rows, verdicts)
@@ -338,7 +329,7 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     async def AbandonDraw(
         self, request: row_draw_pb2.AbandonDrawRequest, context: Context
     ) -> row_draw_pb2.AbandonDrawResponse:
-        study = self._study(request.study_id, context)
+        study = admitted().study
         verify_abandon(study, request.number, request.order_signature)
         rows = await self._store.abandon(study.id, request.number)
         self._node.metrics.erased_rows.labels("unused").inc(rows)

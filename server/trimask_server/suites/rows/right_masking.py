@@ -24,11 +24,12 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.protocol.attempts import worker_of
+from trimask_server.access.gate import admitted
+from trimask_server.protocol.plans import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.runtime.tls import Context
 from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames, open_payloads
 from trimask_server.suites.rows.check import directions, take_out
 from trimask_server.suites.rows.math import RightMask, apply_right_mask, slices
@@ -76,9 +77,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
     async def StartMasking(
         self, request: right_masking_pb2.StartMaskingRequest, context: Context
     ) -> right_masking_pb2.StartMaskingResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, ["collector"])
+        study = admitted().study
         known = self._frames.learn(study, request.mask_seed)
         rows = await self._rows.start(study.id, request.attempt.block_id, request.attempt.plan_hash)
         self._attempts.begin(

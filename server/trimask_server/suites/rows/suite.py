@@ -16,12 +16,11 @@ from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Host
 from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeRole
+from trimask_server.store import release_table
 from trimask_server.store.interface import Erasers, Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
 from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
 from trimask_server.suites.rows.collector_draw import DrawLedger
-from trimask_server.suites.rows.factor_ledger import StoredFactors
-from trimask_server.suites.rows.held_content import HeldContents
 from trimask_server.suites.rows.left_masking import LeftMaskingServicer
 from trimask_server.suites.rows.right_checks import (
     CheckStore,
@@ -31,7 +30,7 @@ from trimask_server.suites.rows.right_checks import (
 )
 from trimask_server.suites.rows.right_draw import DrawStore, RowDrawServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer
-from trimask_server.suites.rows.unmasking import UnmaskingServicer
+from trimask_server.suites.rows.unmasking import HeldContents, UnmaskingServicer
 
 
 class _Provider:
@@ -69,8 +68,8 @@ class _Right(_Provider):
         masking = RightMaskingServicer(node, self._attempts, rows, key_ring, self._unmasking, store, frames)
         self.services += [
             masking.add_to,
-            RowCheckServicer(node, self._checks).add_to,
-            RowCheckPeerServicer(node, self._checks).add_to,
+            RowCheckServicer(self._checks).add_to,
+            RowCheckPeerServicer(self._checks).add_to,
             RowDrawServicer(node, DrawStore(node.database, node.audit)).add_to,
         ]
 
@@ -103,8 +102,7 @@ class _Collector:
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Blocks tried until they are pooled."""
-        from trimask_server.suites.rows.block_work import RowsWork
-        from trimask_server.suites.rows.factor_ledger import FactorLedger
+        from trimask_server.suites.rows.block_work import FactorLedger, RowsWork
 
         node = self._node
         ledger = Ledger(database, node.audit)
@@ -122,7 +120,7 @@ class RowsSuite:
     def erasers(self, role: NodeRole) -> Erasers:
         """Checks of rows, factors, contents at unmasking nodes. (Attempts are in memory, rows in the roles' tables.)"""
         if role == "collector":
-            return Erasers((DrawLedger.erase_study, StoredFactors.erase_study))
+            return Erasers((DrawLedger.erase_study, release_table.erase_factors))
         return Erasers((CheckStore.erase_study, DrawStore.erase_study, HeldContents.erase_study))
 
     def right(self, host: Host, rows: RowStore, key_ring: CurrentKeyRing) -> RightPart:

@@ -1,6 +1,15 @@
 """Serving the unmasking node's part, on right and left providers alike.
 
 In the check by tags it sends the first left provider the keys under the right mask.
+
+What an unmasking node keeps of a block, so that a block has one delivered content for ever.
+
+A content is held when this node has unmasked and blinded its component of an attempt; nobody has seen it, and a later
+attempt may replace it. It is fixed when the collector asks for it, before the first byte goes out: from then on this node
+delivers these bytes, however often it is asked, and unmasks no other attempt at the block. Once the block is pooled (or
+given up) the bytes go and the mark stays.
+
+The bytes are blinded, by a key that is forgotten; they are encrypted under the block's data key all the same.
 """
 
 from __future__ import annotations
@@ -28,11 +37,15 @@ from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldReque
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey
-from trimask_server.protocol.attempts import attempt_bytes, worker_of
+from trimask_server.access.gate import admitted
+from trimask_server.protocol.plans import attempt_bytes, worker_of
+from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.peer_identity import Context, require_role, require_suite
+from trimask_server.runtime.tls import Context
+from trimask_server.store.data_keys import Vault, block_scope, destroy_keys
+from trimask_server.store.interface import Store, Transaction
 from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
-from trimask_server.suites.rows.held_content import HeldContents
+from trimask_server.suites.rows.check import BlockKeys, mask_keys
 from trimask_server.suites.rows.math import (
     PROBES,
     Assembler,
@@ -42,7 +55,134 @@ from trimask_server.suites.rows.math import (
     remove_right_mask,
     slices,
 )
-from trimask_server.suites.rows.tags import BlockKeys, mask_keys
+
+Content = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class HeldContents:
+    """The table `held_contents`: a row for each component of a block that this node unmasks."""
+
+    database: Store
+    vault: Vault
+    audit: AuditLog | None = None
+
+    async def fixed(self, study_id: bytes, block_id: bytes) -> int:
+        """The number of the attempt whose content this node delivers; 0 while it is free."""
+        row = await self.database.read(lambda tx: _fixed(tx, study_id, block_id))
+        if row is None:
+            return 0
+        _refuse_forgotten(row)
+        return row[0]
+
+    async def hold(self, attempt: common_pb2.Attempt, component: int, content: Content) -> None:
+        """Keep a component's blinded content instead of that of an earlier attempt."""
+
+        def write(tx: Transaction) -> None:
+            fixed = _fixed(tx, attempt.study_id, attempt.block_id)
+            if fixed is not None:
+                _refuse_forgotten(fixed)
+                raise Refused(
+                    Reason.BLOCK_STATE, f"this node delivers attempt {fixed[0]} of the block and no other"
+                )
+            key = self.vault.obtain(tx, attempt.study_id, block_scope(attempt.block_id))
+            stored = key.encrypt(content.astype("<u8").tobytes(), _name(attempt, component))
+            tx.run(
+                "INSERT INTO held_contents (study_id, block_id, component, number, plan_hash, row_count, content, fixed)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT (study_id, block_id, component) DO UPDATE SET"
+                " number = excluded.number, plan_hash = excluded.plan_hash, row_count = excluded.row_count,"
+                " content = excluded.content",
+                (attempt.study_id, attempt.block_id, component, attempt.number, attempt.plan_hash, len(content),
+                 stored),
+            )  # fmt: skip
+
+        await self.database.write(write)
+
+    async def fix(self, attempt: common_pb2.Attempt, components: set[int]) -> dict[int, Content]:
+        """This node's content of a block, by component, from now on that of this attempt. On disk when this returns."""
+
+        def write(tx: Transaction) -> dict[int, Content]:
+            rows = tx.rows(
+                "SELECT component, number, plan_hash, row_count, content, fixed FROM held_contents"
+                " WHERE study_id = ? AND block_id = ?",
+                (attempt.study_id, attempt.block_id),
+            )
+            for row in rows:
+                if row[5]:
+                    _refuse_forgotten((row[1], row[4] is None))
+            held = {row[0] for row in rows if (row[1], row[2]) == (attempt.number, attempt.plan_hash)}
+            if held != components:
+                raise Refused(
+                    Reason.CONTENT_LOST, f"this node does not hold attempt {attempt.number} of the block"
+                )
+            key = self.vault.find(tx, attempt.study_id, block_scope(attempt.block_id))
+            if key is None:
+                raise Refused(Reason.CONTENT_LOST, "the key of this block is destroyed")
+            first = tx.run(
+                "UPDATE held_contents SET fixed = 1 WHERE study_id = ? AND block_id = ? AND fixed = 0",
+                (attempt.study_id, attempt.block_id),
+            )
+            if first and self.audit is not None:
+                self.audit.append(
+                    tx,
+                    "content_fixed",
+                    study=attempt.study_id.hex(),
+                    block=attempt.block_id.hex(),
+                    number=attempt.number,
+                    plan=attempt.plan_hash.hex(),
+                )
+            return {
+                row[0]: np.frombuffer(key.decrypt(row[4], _name(attempt, row[0])), dtype="<u8")
+                .astype(np.uint64)
+                .reshape(row[3], -1)
+                for row in rows
+            }
+
+        return await self.database.write(write)
+
+    async def forget(self, study_id: bytes, block_id: bytes, components: set[int], *, with_key: bool) -> None:
+        """The block is pooled or given up: its content goes, and it is never unmasked here again.
+
+        `with_key` at a node that holds no rows of the block, whose key this is, too.
+        """
+
+        def write(tx: Transaction) -> None:
+            tx.run_many(
+                "INSERT INTO held_contents (study_id, block_id, component, number, plan_hash, row_count, content, fixed)"
+                " VALUES (?, ?, ?, 0, ?, 0, NULL, 1) ON CONFLICT (study_id, block_id, component) DO UPDATE SET"
+                " content = NULL, fixed = 1",
+                [(study_id, block_id, component, b"") for component in sorted(components)],
+            )
+            if with_key:
+                destroy_keys(tx, study_id, [block_scope(block_id)])
+
+        await self.database.write(write)
+        await self.database.scrub()
+
+    @staticmethod
+    def erase_study(tx: Transaction, study_id: bytes) -> int:
+        """Erase a study's contents and marks; no person's submission is among them."""
+        tx.run("DELETE FROM held_contents WHERE study_id = ?", (study_id,))
+        return 0
+
+
+def _fixed(tx: Transaction, study_id: bytes, block_id: bytes) -> tuple[int, bool] | None:
+    """(number of the attempt, whether its content is gone)."""
+    row = tx.row(
+        "SELECT number, content IS NULL FROM held_contents WHERE study_id = ? AND block_id = ? AND fixed = 1",
+        (study_id, block_id),
+    )
+    return None if row is None else (int(row[0]), bool(row[1]))
+
+
+def _refuse_forgotten(fixed: tuple[int, bool]) -> None:
+    if fixed[1]:
+        raise Refused(Reason.BLOCK_ERASED, "that block is over here")
+
+
+def _name(attempt: common_pb2.Attempt, component: int) -> bytes:
+    return b"content" + component.to_bytes(2, "big") + attempt.number.to_bytes(4, "big") + attempt.plan_hash
+
 
 TakeMaskedKeys = Callable[[Study, left_masking_pb2.PushMaskedKeysRequest], None]
 
@@ -155,16 +295,12 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def PrepareAttempt(
         self, request: unmasking_pb2.PrepareAttemptRequest, context: Context
     ) -> unmasking_pb2.PrepareAttemptResponse:
-        node = self._node
-        study = node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, ["collector"])
+        node, (study, _, role) = self._node, admitted()
         fixed = await self._contents.fixed(study.id, request.attempt.block_id)
         if fixed:
             return unmasking_pb2.PrepareAttemptResponse(fixed_number=fixed)
         state = self._attempts.get(request.attempt)
         state.key = state.key or SealingKey.generate(node.source)
-        role = study.role_of(node.keys.identity.public)
         message = attempt_bytes(request.attempt) + role.encode() + state.key.public
         signature = node.keys.identity.sign("blinding-key", message)
         return unmasking_pb2.PrepareAttemptResponse(
@@ -174,9 +310,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def ShareBlindingKeys(
         self, request: unmasking_pb2.ShareBlindingKeysRequest, context: Context
     ) -> unmasking_pb2.ShareBlindingKeysResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, ["collector"])
+        study = admitted().study
         state = self._prepared(request.attempt)
         publics: dict[str, bytes] = {}
         for key in request.keys:
@@ -196,30 +330,20 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def PushRightMask(
         self, request: unmasking_pb2.PushRightMaskRequest, context: Context
     ) -> unmasking_pb2.PushRightMaskResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, [f"R{request.component}"])
-        self.take_right_mask(study, request)
+        self.take_right_mask(admitted().study, request)
         return unmasking_pb2.PushRightMaskResponse()
 
     async def PushTagKeys(
         self, request: unmasking_pb2.PushTagKeysRequest, context: Context
     ) -> unmasking_pb2.PushTagKeysResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        k = request.component
-        holders = study.rows.tag_holders[k - 1] if 1 <= k <= len(study.rows.tag_holders) else ()
-        role = require_role(context, study, [f"R{holder}" for holder in holders])
+        study, role, _ = admitted()
         self.take_tag_keys(study, request, role)
         return unmasking_pb2.PushTagKeysResponse()
 
     async def PushMasked(
         self, request: unmasking_pb2.PushMaskedRequest, context: Context
     ) -> unmasking_pb2.PushMaskedResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, [f"L{len(study.left)}"])
-        self.take_masked(study, request)
+        self.take_masked(admitted().study, request)
         return unmasking_pb2.PushMaskedResponse()
 
     def take_right_mask(self, study: Study, request: unmasking_pb2.PushRightMaskRequest) -> None:
@@ -262,7 +386,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         state = self._attempts.get(attempt)
         if state.key is None:
             raise Refused(
-                Reason.UNKNOWN_ATTEMPT,
+                Reason.BLOCK_STATE,
                 "this node has not been told of that attempt; it may have been restarted",
             )
         return state
@@ -298,7 +422,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Attempt, k: int) -> None:
         node, component = self._node, state.components[k]
         if component.mask is None or state.key is None:
-            raise Refused(Reason.UNKNOWN_ATTEMPT, "the right mask of this component has not come")
+            raise Refused(Reason.BLOCK_STATE, "the right mask of this component has not come")
         seed = node.source.seed()
         values = await node.workers.run(
             unmask_component, study, component.masked.take(), component.mask, seed
@@ -315,9 +439,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def Deliver(
         self, request: unmasking_pb2.DeliverRequest, context: Context
     ) -> unmasking_pb2.DeliverResponse:
-        study = self._node.studies.get(request.attempt.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, ["collector"])
+        study = admitted().study
         contents = await self._contents.fix(request.attempt, self._own_components(study))
         self._shares.begin(
             request.attempt, lambda: self._deliver(study, request.attempt, contents), "delivering"
@@ -339,15 +461,12 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def ForgetContent(
         self, request: unmasking_pb2.ForgetContentRequest, context: Context
     ) -> unmasking_pb2.ForgetContentResponse:
-        study = self._node.studies.get(request.study_id)
-        require_suite(study, "rows")
-        require_role(context, study, ["collector"])
+        study, _, own = admitted()
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, f"a block id has {SUBMISSION_ID_BYTES} bytes")
         self.forget(study.id, request.block_id)
-        holds_rows = self._node.role_in(study).startswith("R")
         await self._contents.forget(
-            study.id, request.block_id, self._own_components(study), with_key=not holds_rows
+            study.id, request.block_id, self._own_components(study), with_key=not own.startswith("R")
         )
         return unmasking_pb2.ForgetContentResponse()
 

@@ -1,0 +1,401 @@
+"""Both suites in `bench.field`: releases drawn by their law, fitted by `trimask.fit.ols` as a researcher would.
+
+*Draft default*: the declared bounds, nothing else. *Recommended ball*: `row_norm`, centres and scales that `trimask plan`
+takes from a pilot of other people, whose rows also correct what shrinking takes. *Two waves*: the first people in the
+declared bounds; means, deviations, shares and correlations of their release are the expectations by which the same plan
+draws the ball of the others, and both fits are pooled by their precision. Nobody is in both, so epsilon is spent once.
+
+The *central noisy Gram* is a curator's: one Gaussian at the suite's sensitivity, h / K1 times the variance of the `moments`
+suite, read by the same fit. Each of its draws has the same normals as the suite's, so their ratio is known closely.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.field_files import DELTA, FIRST_WAVE, FieldFile
+from bench.field_methods import Array, Bounds, Rows
+from trimask import fit
+from trimask.errors import CollinearColumns, NoiseExceedsSignal
+from trimask.moments.moments import Moments
+from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.simulation import drafted
+from trimask_cli.own_plan import predict
+from trimask_cli.own_plan.recommend import _norms as norms_of
+from trimask_cli.own_plan.recommend import recommend
+from trimask_core.moments.encoding import SHRINK_BITS
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.study.definition import Study
+from trimask_core.study.derived import ONES
+from trimask_core.study.schema import Schema
+from trimask_core.study.settings import SuiteName
+from trimask_theory.moments.noise_law import EntriesLaw, NoiseLaw, RowsLaw
+from trimask_theory.planning.definition import (
+    CollectionPlan,
+    Expected,
+    ExpectedColumn,
+    PrivacyTarget,
+    StudyDefinition,
+    draw_people,
+)
+from trimask_theory.planning.pilot import correction_of, schema_map
+
+__all__ = ["Ours", "People", "encoded", "scaled"]
+
+_DRAWN, _FIRST_WAVES = 4000, 3
+_ROOM, _CLEAR = 1.5, 2.0
+"""Noise errors that are added to a variance of the first wave's release, since a ball too large costs less than one too
+small, and by which a covariance must differ from zero to be believed."""
+_RARE = 0.02
+"""No expected share is less: a level that nobody is drawn with leaves every ball without a finite error."""
+
+Values = Mapping[str, NDArray[Any]]
+"""Everybody's answer to each question: numbers, or names of levels."""
+
+
+def scaled(schema: Schema, values: Values) -> Array:
+    """`Schema.encode` of everybody."""
+    found = []
+    for column in schema.columns:
+        answers = None if column.source == ONES else values[column.source]
+        if answers is None:
+            found.append(np.ones(len(next(iter(values.values())))))
+        elif answers.dtype.kind == "f":
+            found.append((answers - column.center) / column.half_range)
+        else:
+            found.append((answers == column.name.removeprefix(f"{column.source}_")).astype(float))
+    return np.column_stack(found)
+
+
+def encoded(layout: MomentsLayout, values: Values) -> Array:
+    """(1, z / w) of everybody as `MomentsLayout.encode` has them, shrunk where there is a ball."""
+    z = np.zeros((len(next(iter(values.values()))), layout.q), dtype=np.int64)
+    for j, column in enumerate(layout.columns):
+        if column.kind == "level":
+            z[:, j] = values[column.sources[0]] == column.level
+        elif column.kind == "bounded":
+            steps = np.floor((values[column.sources[0]] - column.minimum) / column.step + 0.5)
+            z[:, j] = 2 * np.clip(steps, 0, column.steps).astype(np.int64) - column.offset
+        elif column.kind != "clipped":
+            raise ValueError(f"{column.name}: a {column.kind} column is not among the field's")
+    ball = layout.ball
+    if ball is not None:
+        coefficients = np.array(ball.coefficients)
+        outside = np.flatnonzero(z**2 @ coefficients > ball.capacity)
+        low, high = np.zeros(len(outside), dtype=np.int64), np.full(len(outside), 1 << SHRINK_BITS)
+        for _ in range(SHRINK_BITS):
+            middle = (low + high) // 2
+            fits = _shrunk(layout, z[outside], middle) ** 2 @ coefficients <= ball.capacity
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        z[outside] = _shrunk(layout, z[outside], low)
+    return np.column_stack([np.ones(len(z)), z / [column.width for column in layout.columns]])
+
+
+def _shrunk(layout: MomentsLayout, z: NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.int64]:
+    found = z.copy()
+    for j, column in enumerate(layout.columns):
+        if column.shrinks:
+            size = np.abs(z[:, j]) * k >> SHRINK_BITS
+            size = np.maximum(z[:, j] & 1, size - ((size ^ z[:, j]) & 1))
+            found[:, j] = np.sign(z[:, j]) * size
+        elif column.kind == "clipped":
+            found[:, j] = 1
+    return found
+
+
+@dataclass
+class _Known(predict.Population):
+    """People to plan by, whose rows are made all at once."""
+
+    values: Values = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Values, pilot: bool) -> _Known:
+        """The people of a pilot, or made-up ones."""
+        people = zip(*(answers.tolist() for answers in values.values()), strict=True)
+        return cls([dict(zip(values, one, strict=True)) for one in people], pilot, values=values)
+
+    def scaled(self, schema: Schema) -> Array:
+        return scaled(schema, self.values)
+
+    def reports(self, layout: MomentsLayout) -> tuple[Array, float]:
+        if layout not in self._reports:
+            rows = encoded(layout, self.values)
+            self._reports[layout] = rows, 0.0 if layout.ball is None else float(np.mean(rows[:, -1] > 0))
+        return self._reports[layout]
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Answers of some of a file's people."""
+
+    file: FieldFile
+    values: Values
+
+    @cached_property
+    def whole(self) -> Array:
+        """In the schema's scaled columns."""
+        return scaled(self.file.schema, self.values)
+
+    @cached_property
+    def design(self) -> Array:
+        """Regressors in original units, as `fit.ols` orders them: the intercept, then every level but the first."""
+        return np.column_stack([np.ones(len(self.whole)), self._original[:, 1:]])
+
+    @cached_property
+    def response(self) -> Array:
+        """In original units."""
+        return np.asarray(self._original[:, 0])
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """Of the schema's columns: without the one and the first levels, the response in front."""
+        first = {f"{item.name}_{item.levels[0]}" for item in self.file.schema.attributes if item.levels}
+        columns = self.file.schema.columns
+        return [j for j, column in enumerate(columns) if column.source != ONES and column.name not in first]
+
+    @cached_property
+    def _original(self) -> Array:
+        columns = [self.file.schema.columns[j] for j in self.kept]
+        change, start = [c.half_range for c in columns], [c.center for c in columns]
+        return np.asarray(self.whole[:, self.kept] * change + start)
+
+    def taken(self, which: NDArray[np.int64]) -> People:
+        """These of them."""
+        return People(self.file, {name: answers[which] for name, answers in self.values.items()})
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Ours:
+    """One file at one epsilon: who answers, and a pilot of others."""
+
+    train: People
+    pilot: People
+    epsilon: float
+    draws: int
+    seed: tuple[int, ...]
+
+    def definition(self, suite: SuiteName, people: int) -> StudyDefinition:
+        """The study in its declared bounds."""
+        return StudyDefinition(
+            self.train.file.name, "a bench", "nobody", self.train.file.schema,
+            PrivacyTarget(epsilon=self.epsilon, delta=DELTA),
+            CollectionPlan(people, suite, block_rows=128 if suite == "rows" else None),
+        )  # fmt: skip
+
+    @cached_property
+    def moments_ball(self) -> Study:
+        """The study in `moments` that the pilot recommends, corrected by it where rows are shrunk."""
+        return self._recommended("moments")
+
+    @cached_property
+    def rows_ball(self) -> Study:
+        """The same in `rows`."""
+        return self._recommended("rows")
+
+    def _recommended(self, suite: SuiteName) -> Study:
+        people = _Known.of(self.pilot.values, True)
+        study = _planned(self.definition(suite, len(self.train)), people, self.train.file.formula)
+        if study.clips:
+            study = replace(study, pilot=correction_of(self.pilot.whole, _sent(study, self.pilot)))
+        return study
+
+    def default(self, suite: SuiteName, curator: bool = False) -> Array:
+        """In the declared bounds: the fit without noise, then of every draw; `curator` has one noise for all providers."""
+        return self._fitted(drafted(self.definition(suite, len(self.train))), curator)
+
+    def ball(self, suite: SuiteName, curator: bool = False) -> Array:
+        """The same with the recommended ball."""
+        return self._fitted(self.moments_ball if suite == "moments" else self.rows_ball, curator)
+
+    def two_waves(self, suite: SuiteName) -> Array:
+        """Of some first waves, each with its own ball for the second and its part of the draws of that."""
+        schema, formula, n = self.train.file.schema, self.train.file.formula, len(self.train)
+        early = round(FIRST_WAVE * n)
+        first, second = (self.train.taken(part) for part in np.split(np.arange(n), [early]))
+        rng = np.random.default_rng([*self.seed, 2, suite == "rows"])
+        found: list[Array] = []
+        study = drafted(self.definition(suite, early))
+        for release in _releases(study, first, _FIRST_WAVES, 1.0, rng)[1:]:
+            there = _coefficients(release, formula)
+            drawn = _Known.of(_values(schema, draw_people(schema, _expected(release), _DRAWN)), False)
+            study_of_others = _planned(self.definition(suite, n - early), drawn, formula)
+            later = _releases(study_of_others, second, self.draws // _FIRST_WAVES, 1.0, rng)
+            found += [_pooled(there, _coefficients(one, formula)) for one in later[1:]]
+        return np.array(found)
+
+    def _fitted(self, study: Study, curator: bool) -> Array:
+        rng = np.random.default_rng([*self.seed, study.suite.name == "rows", study.clips])
+        share = study.moments.honest_providers / len(study.right) if curator else 1.0
+        releases = _releases(study, self.train, self.draws, share, rng)
+        return np.array([_coefficients(release, self.train.file.formula)[0] for release in releases])
+
+    def rows(self, ball: bool) -> tuple[Rows, Callable[[Array], Array]]:
+        """What other methods are given, and the way from their coefficients to original units.
+
+        In the declared bounds, or in the recommended ball of the `moments` suite: its centres, scales and shrunk rows.
+        """
+        schema, kept = self.train.file.schema, self.train.kept
+        if ball and self.moments_ball.clips:
+            layout = self.moments_ball.moments.layout
+            columns = [column for column in layout.columns if column.kind != "clipped"]
+            base = np.array([column.value(0) for column in columns])
+            change = np.array([column.value(column.width) for column in columns]) - base
+            values, pilot = (encoded(layout, who.values)[:, 1:-1] for who in (self.train, self.pilot))
+            low, high = pilot.min(axis=0), pilot.max(axis=0)
+            bounds = Bounds.ball(float(layout.radius_squared), float(np.quantile(np.abs(pilot[:, 0]), 0.99)))
+        else:
+            held = [schema.columns[j] for j in kept]
+            base, change = np.array([c.center for c in held]), np.array([c.half_range for c in held])
+            values = self.train.whole[:, kept]
+            levels = np.array([schema.parts[c.source].kind == "choice" for c in held])
+            low, high = np.where(levels, 0.0, -1.0), np.ones(len(held))
+            bounds = Bounds.box(float(len(schema.attributes)), 1.0)
+
+        def original(fits: Array) -> Array:
+            slopes = change[0] * fits[:, 1:] / change[1:]
+            return np.column_stack([base[0] + change[0] * fits[:, 0] - slopes @ base[1:], slopes])
+
+        ordered = np.column_stack([np.ones(len(values)), values[:, 1:], values[:, 0]])
+        ends = [np.r_[1.0, end[1:], end[0]] for end in (low, high)]
+        return Rows(ordered, bounds, *ends), original
+
+
+def _planned(definition: StudyDefinition, people: _Known, formula: str) -> Study:
+    """What `recommend` takes. The noise of the rows suite goes with row_norm, so that it is calibrated once for all."""
+    if definition.collection.suite == "moments":
+        return drafted(recommend(definition, people, formula).definition)
+    bare = drafted(definition)
+    best, found = predict.predict_study(bare, people, formula), bare
+    for norm in norms_of(definition, people):
+        share = norm / bare.protection.row_norm
+        if share < 1:
+            steps = bare.rows.grid.steps_up(share * bare.protection.sigma)
+            protection = replace(
+                bare.protection, sigma=math.ldexp(steps, bare.rows.grid.exponent), row_norm=norm
+            )
+            tried = predict.predict_study(replace(bare, protection=protection), people, formula)
+            if tried.covers("slopes") and tried.inflation < best.inflation:
+                best, found = tried, replace(bare, protection=protection)
+    return found
+
+
+def _sent(study: Study, people: People) -> Array:
+    """In the schema's scaled columns, as devices send them."""
+    if study.suite.name == "moments":
+        layout = study.moments.layout
+        return np.asarray(encoded(layout, people.values) @ schema_map(layout).T)
+    norms = np.linalg.norm(people.whole, axis=1, keepdims=True)
+    return np.asarray(people.whole * np.minimum(1.0, study.protection.row_norm / norms))
+
+
+def _releases(
+    study: Study, people: People, draws: int, share: float, rng: np.random.Generator
+) -> list[Moments]:
+    """First without noise, then so many by their law, with `share` of its variance."""
+    n, held = len(people), study.suite.name == "moments"
+    if held:
+        counted = encoded(study.moments.layout, people.values)
+        variances = entry_variances(study)
+    else:
+        counted, sigma = _sent(study, people), study.protection.sigma
+    gram = counted.T @ counted
+    law: NoiseLaw = EntriesLaw(variances) if held else RowsLaw(gram, n, sigma)
+    found = []
+    for draw in range(draws + 1):
+        noisy = gram + (np.sqrt(share) * law.draw(rng) if draw else 0.0)
+        if held:
+            found.append(ObservedMoments(study, noisy, share * variances, n).moments("drawn"))
+        else:
+            found.append(ObservedRows(study, noisy + n * sigma**2 * np.eye(len(gram)), n).moments("drawn"))
+    return found
+
+
+def _coefficients(release: Moments, formula: str) -> tuple[Array, Array]:
+    """The fit and its covariance; not numbers where the noise leaves none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = fit.ols.__wrapped__(release, formula)  # type: ignore[attr-defined]
+        except (NoiseExceedsSignal, CollinearColumns):
+            count = (
+                len(release.schema.columns) - sum(1 for item in release.schema.attributes if item.levels) - 1
+            )
+            return np.full(count, np.nan), np.full((count, count), np.nan)
+    return found.coefficients, found.cov_sampling + found.cov_privacy
+
+
+def _pooled(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
+    """Both fits by their precision; one alone where the other has none."""
+    known = [one for one in (first, second) if all(np.isfinite(part).all() for part in one)]
+    if not known:
+        return second[0]
+    precisions = [np.linalg.pinv(cov, hermitian=True) for _, cov in known]
+    weighted = sum(precision @ found for precision, (found, _) in zip(precisions, known, strict=True))
+    return np.asarray(np.linalg.solve(sum(precisions), weighted))
+
+
+def _expected(release: Moments) -> Expected:
+    """What the first wave's release says of each attribute, variances with room to spare."""
+    schema, n, gram = release.schema, release.rows, release.gram
+    places = {column.name: j for j, column in enumerate(schema.columns)}
+    columns, numbers = [], []
+    for item in schema.attributes:
+        if item.levels:
+            counts = np.maximum([gram[0, places[f"{item.name}_{level}"]] for level in item.levels], _RARE * n)
+            columns.append(ExpectedColumn(item.name, shares=tuple((counts / counts.sum()).tolist())))
+            continue
+        j = places[item.name]
+        column, mean = schema.columns[j], gram[0, j] / n
+        if item.kind == "binary":
+            columns.append(ExpectedColumn(item.name, share=float(np.clip((1 + mean) / 2, _RARE, 1 - _RARE))))
+            continue
+        spread = min(
+            max(gram[j, j] / n - mean**2, 0.0) + _ROOM * _error(release, j, j), max(1 - mean**2, _RARE)
+        )
+        numbers.append((item.name, j, spread))
+        centre = column.center + column.half_range * float(np.clip(mean, -1, 1))
+        columns.append(ExpectedColumn(item.name, centre, column.half_range * float(spread**0.5)))
+    places_of = [j for _, j, _ in numbers]
+    means = gram[0, places_of] / n
+    shared = gram[np.ix_(places_of, places_of)] / n - np.outer(means, means)
+    clear = np.abs(shared) > _CLEAR * np.array(
+        [[_error(release, j, k) for k in places_of] for j in places_of]
+    )
+    related = np.where(clear, shared, 0.0) / np.sqrt(np.outer(spreads := [s for *_, s in numbers], spreads))
+    np.fill_diagonal(related, 1.0)
+    while len(related) and float(np.linalg.eigvalsh(related)[0]) < 0.05:
+        related = 0.9 * related + 0.1 * np.eye(len(related))
+    pairs = [
+        (numbers[a][0], numbers[b][0], float(related[a, b])) for a in range(len(numbers)) for b in range(a)
+    ]
+    return Expected(tuple(columns), tuple(pairs))
+
+
+def _error(release: Moments, j: int, k: int) -> float:
+    """The noise's part of the standard error of two columns' covariance."""
+    n, gradient = release.rows, np.zeros((1, *release.gram.shape))
+    gradient[0, j, k] = gradient[0, k, j] = 0.5 / n if j != k else 1 / n
+    for one, other in ((j, k), (k, j)):
+        part = -release.gram[0, other] / n**2 / 2
+        gradient[0, 0, one] += part
+        gradient[0, one, 0] += part
+    return math.sqrt(float(release.law.variance(gradient)[0]))
+
+
+def _values(schema: Schema, people: list[dict[str, object]]) -> Values:
+    return {
+        item.name: np.array([one[item.name] for one in people], dtype=None if item.levels else np.float64)
+        for item in schema.attributes
+    }

@@ -1,0 +1,105 @@
+"""Many shares or reports at a time: arrays over the field of P = 2^61 - 1 elements, by numpy, for nodes and gateways.
+
+A product of a matrix of elements with a few columns is formed by three 21-bit limbs of each side in float64: a product of
+limbs has 42 bits, and up to 2^11 of them add up exactly. Multiplying by 2^s modulo P is a rotation of 61 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask_core.basics.errors import VerificationError
+from trimask_core.basics.randomness import Stream
+from trimask_core.moments.field import ELEMENT_BYTES, P, expand_elements
+
+Elements = NDArray[np.uint64]
+Limbs = NDArray[np.float64]
+_PRIME = np.uint64(P)
+_LIMB_BITS = 21
+_LIMB = np.uint64((1 << _LIMB_BITS) - 1)
+_LIMBS = 3
+_TERMS = 1 << 11
+_LOW = np.uint64(0xFFFFFFFF)
+_SHARE = b"moments share"
+
+
+def expand_seeds(seeds: Sequence[bytes], count: int) -> Elements:
+    """One row a seed: what `trimask_core.moments.field.expand_elements` gives, for many."""
+    shares = np.empty((len(seeds), count), dtype=np.uint64)
+    for row, seed in zip(shares, seeds, strict=True):
+        row[:] = Stream(seed, _SHARE).words(count)
+    shares &= _PRIME
+    for index in np.flatnonzero((shares == _PRIME).any(axis=1)).tolist():  # once in 2^61 words
+        shares[index] = expand_elements(seeds[index], count)
+    return shares
+
+
+def read_vectors(bodies: Sequence[bytes], count: int) -> Elements:
+    """One row for each body of `count` packed elements, which must be below P."""
+    if any(len(body) != ELEMENT_BYTES * count for body in bodies):
+        raise VerificationError(f"a share must be {count} field elements of {ELEMENT_BYTES} bytes")
+    shares = np.frombuffer(b"".join(bodies), dtype="<u8").astype(np.uint64, copy=False)
+    if (shares >= _PRIME).any():
+        raise VerificationError("a field element must be below P = 2^61 - 1")
+    return shares.reshape(len(bodies), count)
+
+
+def limbs(coefficients: Elements) -> Limbs:
+    """The columns of an e x f matrix as e x 3f limbs, for `product`."""
+    return np.hstack(
+        [_limb(coefficients, place) for place in range(_LIMBS)]
+    )  # columns: all lowest limbs, then the middle ones, then the highest
+
+
+def _limb(values: Elements, place: int) -> NDArray[np.float64]:
+    return (values >> np.uint64(place * _LIMB_BITS) & _LIMB).astype(np.float64)
+
+
+def product(values: Elements, columns: Limbs) -> Elements:
+    """values (n x e) times the matrix whose `limbs` are given (e x f), modulo P."""
+    n, e = values.shape
+    f = columns.shape[1] // _LIMBS
+    total = np.zeros((n, f), dtype=np.uint64)
+    for first in range(0, e, _TERMS):
+        part, side = values[:, first : first + _TERMS], columns[first : first + _TERMS]
+        for place in range(_LIMBS):
+            sums = (_limb(part, place) @ side).astype(np.uint64)  # whole numbers below 2^53
+            for other in range(_LIMBS):
+                total += _rotate(sums[:, other * f : (other + 1) * f], (place + other) * _LIMB_BITS)
+                total = _reduce(total)
+    return total
+
+
+def _rotate(values: Elements, bits: int) -> Elements:
+    """values 2^bits modulo P, for values below P: the bits that leave at the top come in at the bottom."""
+    bits %= 61
+    if not bits:
+        return values
+    shift = np.uint64(bits)
+    return (values << shift & _PRIME) | values >> np.uint64(61 - bits)
+
+
+def _reduce(values: Elements) -> Elements:
+    """Below P again, from below 2 P."""
+    return np.where(values >= _PRIME, values - _PRIME, values)
+
+
+def column_sums(values: Elements) -> list[int]:
+    """The sum of each column modulo P, for fewer than 2^32 rows."""
+    low = (values & _LOW).sum(axis=0, dtype=np.uint64).tolist()
+    high = (values >> np.uint64(32)).sum(axis=0, dtype=np.uint64).tolist()
+    return [((upper << 32) + lower) % P for upper, lower in zip(high, low, strict=True)]
+
+
+def times(one: Elements, other: Elements) -> Elements:
+    """Products modulo P, element by element, by halves of 32 bits: 2^64 is 2^3 modulo P."""
+    shift = np.uint64(32)
+    a, b, c, d = one >> shift, one & _LOW, other >> shift, other & _LOW
+    middle = a * d + b * c  # below 2^62
+    low: Elements = b * d % _PRIME
+    high: Elements = (a * c << np.uint64(3)) % _PRIME
+    total: Elements = _reduce(high + _rotate(middle % _PRIME, 32)) + low
+    return _reduce(total)

@@ -1,0 +1,126 @@
+"""What shrinking rows does to an estimate: how much of its error is the pilot's correction, and whether that is allowed.
+
+The correction and its error are in the moments and their law already (`trimask.moments.published_moments`), so every
+estimate has them. This is the rule of docs/theory/verified-moments.md#pilot: an interval is one while the correction's
+standard error, which is also the bias that may be left, is at most ALLOWED of what sampling and noise make. Beyond, the
+pilot's few long rows decide, and the two ends are a range; so they are where rows were shrunk and nothing was corrected.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimask.fit.covariance import covariance_of, numeric_columns
+from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.least_squares import Estimate
+from trimask.fit.noise import Source, moments_of
+from trimask.moments.moments import SHRUNK, Moments
+from trimask.moments.published_moments import COUNTED
+from trimask_core.study.derived import ONES
+from trimask_theory.mechanisms.noisy_regression import outers
+from trimask_theory.moments.noise_law import Matrix
+from trimask_theory.planning.pilot import ALLOWED
+
+
+def bias_left(
+    moments: Moments, gradients: Matrix, sampling: Matrix, uncorrected: Matrix | None = None
+) -> Matrix:
+    """The correction's standard error over that of sampling and noise, of functions of the Gram matrix with these
+    gradients (m x p x p) and sampling variances.
+
+    `uncorrected` is the correction itself, where a release will not have it: its size is then in the bias.
+    """
+    counted = moments.law.correction(gradients)
+    rest = np.maximum(moments.law.variance(gradients) - counted, 0.0) + sampling
+    found = np.zeros(len(gradients))
+    np.divide(counted / COUNTED, rest, out=found, where=rest > 0)
+    found[(rest <= 0) & (counted > 0)] = np.inf
+    left = np.sqrt(found)
+    if uncorrected is not None:
+        left += np.abs(np.einsum("aij,ij->a", gradients, uncorrected)) / np.sqrt(np.maximum(rest, 1e-300))
+    return left
+
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Estimates])
+
+
+def marked(fit: _Fit) -> _Fit:
+    """A fit whose estimates outside the rule are marked as ranges.
+
+    The correction's part of an error is what the error loses without it, so it is fitted once more, with that law.
+    """
+
+    @wraps(fit)
+    def fitted(dataset: Source, *args: Any, **kwargs: Any) -> Estimates:
+        found = fit(dataset, *args, **kwargs)
+        moments = moments_of(dataset)
+        if SHRUNK not in moments.label:
+            return found
+        plain = replace(moments, law=moments.law.uncorrected())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said once already
+            without = fit(plain, *args, **kwargs) if _corrected(moments) else None
+        tables = {
+            name: replace(table, ranges=_ranges(table, None if without is None else without.tables[name]))
+            for name, table in found.tables.items()
+        }
+        object.__setattr__(found, "tables", tables)  # our own, made a moment ago
+        return found
+
+    return fitted  # type: ignore[return-value]  # the fit's own signature
+
+
+def _corrected(moments: Moments) -> bool:
+    study = getattr(moments.observed, "study", None)
+    return study is not None and study.pilot is not None
+
+
+def _ranges(table: EstimateTable, without: EstimateTable | None) -> NDArray[np.bool_]:
+    """Of a table, and of the same one without the correction's error; None where nothing was corrected."""
+    before = np.zeros(len(table.estimate), dtype=bool) if table.ranges is None else table.ranges
+    if without is None:
+        return np.ones(len(table.estimate), dtype=bool)
+    known = np.isfinite(table.errors) & np.isfinite(without.errors)
+    whole, rest = (np.where(known, part.errors, 0.0) ** 2 for part in (table, without))
+    found: NDArray[np.bool_] = before | known & ((whole - rest) / COUNTED > ALLOWED**2 * rest)
+    return found
+
+
+def slopes_left(estimate: Estimate, uncorrected: Matrix | None = None) -> Matrix:
+    """Of the coefficients of a fit."""
+    working, change = estimate.working, estimate.design.to_original
+    gradients = outers((working.T @ working.inverse @ change.T).T, working.theta)
+    return bias_left(estimate.moments, gradients, np.diag(estimate.cov_sampling), uncorrected)
+
+
+def means_left(moments: Moments, uncorrected: Matrix | None = None) -> Matrix:
+    """Of the means of all columns but `one`, shares among them."""
+    names = [column.name for column in moments.columns]
+    one = names.index(ONES)
+    size, means = float(moments.gram[one, one]), moments.gram[one] / float(moments.gram[one, one])
+    unit = np.eye(len(names))
+    others = [j for j in range(len(names)) if j != one]
+    gradients = outers(unit[others] - means[others, None] * unit[one], unit[one]) / size
+    variances = np.maximum(np.diag(moments.gram)[others] / size - means[others] ** 2, 0.0)
+    return bias_left(moments, gradients, variances / moments.rows, uncorrected)
+
+
+def second_moments_left(moments: Moments, uncorrected: Matrix | None = None) -> Matrix:
+    """Of all variances and covariances of numeric columns."""
+    covariance = covariance_of(moments, numeric_columns(moments.schema))
+    first, second = np.triu_indices(len(covariance.names))
+    unit = np.eye(len(covariance.names))
+    gradients = outers(unit[first], unit[second])
+    return bias_left(
+        moments,
+        covariance.W @ gradients @ covariance.W.T / covariance.degrees,
+        covariance.sampling_variance(gradients),
+        uncorrected,
+    )

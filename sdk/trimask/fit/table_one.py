@@ -1,0 +1,149 @@
+"""The first table of a paper: every column by group, with intervals and a test that the groups are alike.
+
+Means of numbers are `fit.means`', shares of groups and yes-or-no columns `fit.crosstab`'s, with the statements and
+assumptions made there: the tests are the F test of equal means and the test of independence that counts the noise in. There
+are as many tests as columns, which `adjusted` allows for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.fit.crosstab import crosstab
+from trimask.fit.design import group_names, membership, plain_name, unit
+from trimask.fit.estimates import NOT_DETERMINED, Estimates, EstimateTable, adjust
+from trimask.fit.formula import nearest
+from trimask.fit.group_means import means
+from trimask.fit.noise import moments_of
+from trimask.fit.report import Block, figures, places_for
+from trimask_core.study.derived import ONES
+
+if TYPE_CHECKING:
+    from trimask.fit.noise import Source
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TableOneResults(Estimates):
+    """What `fit.table_one` found: a table a column, by its name, of means or of shares by level of the group.
+
+    `counts` are the people of each level, `pvalues` the tests by column; NaN where the noise hides one.
+    """
+
+    by: str
+    counts: pd.Series[float]
+    pvalues: pd.Series[float]
+
+    def adjusted(self, method: str = "holm", of: str | None = None) -> pd.Series[float]:
+        """The columns' p-values, adjusted for how many they are; of one column's table where it is named."""
+        if of is not None:
+            return super().adjusted(method, of)
+        values = adjust(np.asarray(self.pvalues, dtype=np.float64), method)
+        return pd.Series(values, index=self.pvalues.index, name=f"P, {method}")
+
+    def blocks(self, alpha: float) -> list[Block]:
+        """A row a number or a level, a column a level of the group."""
+        levels = list(self.counts.index)
+        rows = []
+        for name, p in self.pvalues.items():
+            test = "" if np.isnan(p) else "<0.001" if p < 0.0005 else f"{p:.3f}"
+            table = self.tables.get(str(name))
+            if table is None:
+                rows.append([str(name), *[NOT_DETERMINED] * len(levels), test])
+                continue
+            cells = _cells(table, alpha)
+            if table.index.nlevels == 1:
+                rows.append([str(name), *cells, test])
+                continue
+            within = list(dict.fromkeys(table.index.get_level_values(1)))
+            rows.append([str(name), *[""] * len(levels), test])
+            rows += [[f"  {level}", *cells[at :: len(within)], ""] for at, level in enumerate(within)]
+        head = ["", *(f"{level} ({count:,.0f})" for level, count in self.counts.items()), "P"]
+        return [Block(head, rows, f"means and shares by {self.by}, {1 - alpha:.0%} intervals")]
+
+
+def _cells(table: EstimateTable, alpha: float) -> list[str]:
+    shown = []
+    parts = zip(table.values, table.errors, table.interval(alpha), table.determined, strict=True)
+    for value, error, ends, known in parts:
+        if not known:
+            shown.append(NOT_DETERMINED)
+        elif table.style == "percent":
+            shown.append(f"{value:.1%} [{ends[0]:.1%}, {ends[1]:.1%}]")
+        else:
+            told, low, high = figures([value, *ends], places_for(error, value))
+            shown.append(f"{told} [{low}, {high}]")
+    return shown
+
+
+def table_one(dataset: Source, columns: Sequence[str] | None = None, *, by: str) -> TableOneResults:
+    """The first table of a paper: means of numbers and shares of groups, by group, with tests; noise corrected.
+
+    Parameters
+    ----------
+    dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
+        What is fitted; releases of one study in a list are pooled.
+    columns : list of str, optional
+        Numbers and groups, also written C(group, merge=[level, level]); all but `by` by default.
+    by : str
+        A categorical or yes-or-no attribute, or bins; also written C(group, merge=[level, level]).
+
+    Returns
+    -------
+    TableOneResults
+        `counts`, `pvalues`, `adjusted()`, and a table a column: `table(of="age")`.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> found = trimask.fit.table_one(trimask.example(), ["age", "smoker"], by="activity")
+    >>> found.table(of="age")["mean"].round().to_dict()
+    {'low': 51.0, 'medium': 51.0, 'high': 49.0}
+    >>> found.adjusted().index.tolist()
+    ['age', 'smoker']
+    """
+    moments = moments_of(dataset)
+    if isinstance(columns, str):
+        raise ParameterError("columns", "a list of columns", columns)
+    levels, members = membership(by, moments.schema)
+    groups = group_names(moments.schema)
+    asked = [item.name for item in moments.schema.attributes] if columns is None else list(columns)
+    if columns is None:
+        asked = [name for name in asked if name != plain_name(by)]
+    known = {*groups, *(column.name for column in moments.columns)}
+    tables: dict[str, EstimateTable] = {}
+    tests: dict[str, float] = {}
+    remarks: dict[str, list[str]] = {}
+    for name in asked:
+        plain = plain_name(name)
+        if plain not in known:
+            raise FormulaError(f"this study has no column {plain}; {nearest(plain, sorted(known))}")
+        try:
+            if plain in groups:
+                table = crosstab(dataset, by, name)
+                tables[plain] = table.estimates("shares")
+                tests[plain] = np.nan if table.chi2 is None else table.chi2.pvalue
+            else:
+                found = means(dataset, plain, by)
+                tables[plain] = found.estimates("means")
+                tests[plain] = np.nan if found.equal is None else found.equal.pvalue
+                for note in found.remarks:
+                    remarks.setdefault(note, []).append(plain)
+        except NoiseExceedsSignal:
+            tests[plain] = np.nan
+    counts = pd.Series(
+        members @ moments.gram @ unit(moments.schema, ONES), index=pd.Index(levels), name="people"
+    )
+    return TableOneResults(
+        what=f"First table by {plain_name(by)},", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
+        tables=tables, remarks=(
+            *(f"{', '.join(names)}: {note[0].lower()}{note[1:]}" for note, names in remarks.items()),
+            f"{len(tests)} tests: adjusted() allows for their number.",
+        ),
+        by=plain_name(by), counts=counts, pvalues=pd.Series(tests, name="P", dtype=float),
+    )  # fmt: skip
