@@ -1,7 +1,7 @@
 """A study in words: `facts` said by the catalogue of a language, explain/words/<language>.json; English where there is none.
 
-The catalogue has every sentence that app, page, terminal and console share; `scripts/web_tables.py` writes the page's copy.
-The exact statement is beside them.
+The catalogue has every sentence that app, page, terminal and console share; `trimask web export` makes the
+page's modules of it. The exact statement is beside them.
 """
 
 from __future__ import annotations
