@@ -181,7 +181,10 @@ def test_what_is_seen_is_said_of_whoever_sees_most(make_study: Any) -> None:
     """The collector sees sums over a block: fewer people than what is published is over."""
     study = make_study(right=4, sigma=2.0, label="blocks").study
     assert study.rows.block_rows < study.release_rows
-    assert plain_truth(study, "en").first[2] == f"Only noisy sums over {study.rows.block_rows} people or more are seen."
+    assert (
+        plain_truth(study, "en").first[2]
+        == f"Only noisy sums over {study.rows.block_rows} people or more are seen."
+    )
 
 
 @pytest.mark.parametrize("right", [3, 4])

@@ -30,7 +30,7 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     app.tap("Open an invitation")
     app.tap("Scan a QR code")
     first = "\n".join(app.on("study")["texts"])
-    for words in ("How do you sleep?", "Institute for Sleep Research", "over 1024 people", "others' noise: medium", "Answer by",
+    for words in ("How do you sleep?", "Institute for Sleep Research", "over 1024 people", "noise: medium", "Answer by",
                   "your network address"):  # fmt: skip
         assert words in first
     assert "Who could see what" not in first

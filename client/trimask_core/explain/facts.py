@@ -267,7 +267,7 @@ def _others(study: Study) -> list[Seen]:
 
 
 def _membership(study: Study) -> list[Seen]:
-    """Who can tell that somebody took part. An invitation serves once, so whoever has a copy of a link learns by trying it."""
+    """Who can tell that somebody took part. An invitation serves once: who has a copy of a link learns by trying."""
     invited = [Seen("inviter", "who_answered")] if study.admission == "invited" else []
     reminded = [Seen("inviter", "answered")] if study.reminders else invited
     return [Seen("receivers", "took_part"), *reminded]
@@ -291,11 +291,19 @@ def _first(study: Study) -> tuple[Said, ...]:
         way = [
             Said("first.way", {"parts": parts, "count": _institutions(study, study.parties)}),
             Said(read, {"size": size}),
-            Said(f"first.sums.{noise}", {"people": study.rows.block_rows}),  # the collector's; others see more
+            Said(
+                f"first.sums.{noise}", {"people": study.rows.block_rows}
+            ),  # the collector's; others see more
         ]
     else:
         given = "budget" if study.protection.budget is not None else noise
-        shares = "first.shares.exact" if given == "exact" else "first.shares.both" if parts == 2 else "first.shares"
+        shares = (
+            "first.shares.exact"
+            if given == "exact"
+            else "first.shares.both"
+            if parts == 2
+            else "first.shares"
+        )
         way = [Said(shares, {"parts": parts}), Said(f"first.totals.{given}")]
     return (*way, told(study), Said("first.back"))
 

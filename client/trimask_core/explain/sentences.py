@@ -131,7 +131,9 @@ def _seen(study: Study, truth: Truth, say: dict[str, str]) -> tuple[tuple[str, s
         if truth.larger_groups and line is _last_unblurred(groups):
             key = "who.larger.one" if truth.larger_groups == 1 else "who.larger.many"
             what, right = reached(study)
-            lines[say[key].format(number=truth.larger_groups), say[f"what.{what}"].format(number=right)] = None
+            lines[say[key].format(number=truth.larger_groups), say[f"what.{what}"].format(number=right)] = (
+                None
+            )
     others = [(_who(study, line, say), _what(study, line, say)) for line in truth.seen if line.who != "group"]
     return (*lines, *others)
 

@@ -91,7 +91,9 @@ class Answering:
 
     def _tell_unsigned(self) -> None:
         words = self._shown.words
-        lacks = f" {words.say('and')} ".join(words.say(f"consent.missing.{one}") for one in self.part.unsigned)
+        lacks = f" {words.say('and')} ".join(
+            words.say(f"consent.missing.{one}") for one in self.part.unsigned
+        )
         self.problems = {CONSENT: words.say("consent.missing", what=lacks)} if lacks else {}
 
     def answer(self, name: str, value: Any) -> None:
