@@ -42,7 +42,8 @@ Who = Literal[
 ]  # fmt: skip
 What = Literal[
     "sums_noise", "sums_exact", "totals_noise", "totals_exact", "blocks", "nothing", "as_collector",
-    "as_published", "as_promised", "less_noise", "answers", "own_noise", "estimates", "blurred", "chosen", "subtracted", "unknown",
+    "as_published", "as_promised", "less_noise", "answers", "own_noise", "estimates", "blurred", "chosen",
+    "subtracted", "unknown",
     "took_part", "answered", "who_answered",
 ]  # fmt: skip
 
