@@ -215,8 +215,8 @@ def _what(args: argparse.Namespace, suite: SuiteName | None) -> Asked:
     if len(people) < block:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
     left = 2 if args.left is None else args.left
-    right, own = args.right or 4, args.study is not None
-    return Asked(definition.changed(block_rows=block), people, formula, right, left, pilot, own)
+    definition = definition.changed(block_rows=block)
+    return Asked(definition, people, formula, args.right or 4, left, pilot, args.study is not None)
 
 
 def _collect(asked: Asked, folder: Path, out: Path, progress: Steps) -> report.Outcome:
