@@ -19,6 +19,7 @@ PROMISED = (
     "sdk/trimask/fit/__init__.py",
     "sdk/trimask/plot/__init__.py",
     "sdk/trimask/release/__init__.py",
+    "sdk/trimask/release/estimators.py",
     "sdk/trimask/release/local.py",
     "sdk/trimask/synthetic/__init__.py",
     "theory/trimask_theory/__init__.py",

@@ -76,7 +76,7 @@ def test_the_examples_run_as_pasted(
     shown = capsys.readouterr().out
     assert "Budget, answering from 48 rows" in shown
     assert "Private sum over 20000 rows" in shown
-    assert pasted["model"].guarantee.epsilon == 1.0
+    assert pasted["model"].guarantee_.epsilon == 1.0
 
 
 def test_the_commands_the_page_names_exist() -> None:

@@ -1,7 +1,8 @@
-"""The mechanisms for whoever holds raw rows: the same laws, bounds enforced."""
+"""The mechanisms for whoever holds raw rows: the same laws, bounds enforced, sklearn's manners."""
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from trimask import fit
 from trimask.errors import FormulaError
-from trimask.release import PaperMechanism, local
-from trimask_core.basics.errors import ParameterError
+from trimask.release import PaperMechanism, estimators, local
+from trimask_core.basics.errors import ParameterError, TrimaskError
+from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.rotation import SecureNormals
 from trimask_core.study.schema import Attribute, Schema
 from trimask_theory.gaussian import local_noise
 from trimask_theory.mechanisms import least_squares, projection, record
@@ -316,6 +319,8 @@ def test_components_about_the_mean() -> None:
     assert found.results is not None
     assert found.guarantee.basis == "proved"
     assert "about the mean" in str(found)
+    model = estimators.PrivatePCA(1, mu=2.0, row_norm=math.sqrt(3), method="noisy_gram", source=rng).fit(data)
+    assert abs(model.transform(data).mean()) < 0.02
 
 
 @pytest.mark.parametrize("method", ["adaptive", "exponential", "rank"])
@@ -368,3 +373,85 @@ def test_arrays_and_frames_are_the_same() -> None:
 def test_the_default_noise_is_not_repeatable() -> None:
     first, second = (local.sum(DATA, -1, 1, **PRICE).total for _ in range(2))
     assert (first != second).all()
+
+
+def test_estimators_have_sklearns_manners() -> None:
+    made: list[Any] = [
+        estimators.PrivateMean(-1, 1, **PRICE),
+        estimators.PrivateLinearRegression(row_norm=NORM, **PRICE),
+        estimators.PrivatePCA(1, mu=1.0, row_norm=NORM),
+    ]
+    for estimator in made:
+        again = type(estimator)(**estimator.get_params())
+        assert again.get_params() == estimator.get_params()
+        assert estimator.set_params(source=None) is estimator
+        with pytest.raises(ParameterError, match="parameter"):
+            estimator.set_params(colour="blue")
+        assert type(estimator).__name__ in repr(estimator)
+    for estimator, ask in zip(made, ("transform", "predict", "transform"), strict=True):
+        with pytest.raises(TrimaskError, match="call fit"):
+            getattr(estimator, ask)(DATA)
+
+
+def test_estimators_fit() -> None:
+    source = np.random.default_rng(9)
+    mean = estimators.PrivateMean(-1.0, 1.0, epsilon=50.0, delta=1e-6, source=source).fit(DATA)
+    assert mean.mean_ == pytest.approx(DATA.mean().to_numpy(), abs=8 * mean.noise_.max())
+    assert mean.transform(DATA).mean(axis=0) == pytest.approx(DATA.mean().to_numpy() - mean.mean_)
+    regression = estimators.PrivateLinearRegression(
+        row_norm=NORM, epsilon=500.0, delta=1e-6, method="noisy_gram", source=source
+    ).fit(DATA[["a", "b"]], DATA["y"])
+    assert regression.coef_ == pytest.approx([0.5, -0.25], abs=0.1)
+    assert (np.abs(regression.coef_ - [0.5, -0.25]) < 8 * regression.bse_).all()
+    assert "std err" in regression.summary()
+    assert regression.predict([[0.0, 0.0]]) == pytest.approx([regression.intercept_])
+    through_origin = estimators.PrivateLinearRegression(
+        row_norm=NORM, epsilon=500.0, delta=1e-6, method="noisy_gram", fit_intercept=False, source=source
+    ).fit(DATA[["a", "b"]], DATA["y"])
+    assert through_origin.intercept_ == 0.0
+    components = estimators.PrivatePCA(2, mu=50.0, row_norm=NORM, method="exponential", source=source)
+    assert components.fit_transform(DATA.to_numpy()).shape == (400, 2)
+    assert components.components_.shape == (2, 4)
+    hopeless = estimators.PrivateLinearRegression(
+        row_norm=NORM, epsilon=1e-4, delta=1e-6, method="noisy_gram", source=source
+    )
+    with pytest.raises(TrimaskError, match="larger than what these columns carry"):
+        hopeless.fit(DATA[["a", "b"]], DATA["y"])
+    with pytest.raises(TrimaskError, match="not achievable"):
+        estimators.PrivatePCA(2, mu=1e-3, row_norm=NORM, source=source).fit(DATA)
+    with pytest.raises(ParameterError, match="X and y"):
+        regression.fit(DATA, DATA["y"][:10])
+
+
+def cloned(estimator: Any) -> Any:
+    """What scikit-learn's `clone` does: a copy of every parameter, and each kept as it was given."""
+    given = {name: copy.deepcopy(value) for name, value in estimator.get_params(deep=False).items()}
+    made = type(estimator)(**given)
+    assert all(getattr(made, name) is value for name, value in given.items())
+    return made
+
+
+def test_clones_are_unfitted_and_never_repeat_noise() -> None:
+    source = SecureNormals(DeterministicRandom("clone"))
+    first = estimators.PrivateMean(-1.0, 1.0, **PRICE, source=source).fit(DATA)
+    second = cloned(first)
+    assert not hasattr(second, "mean_")
+    assert list(second.fit(DATA).mean_) != list(cloned(first).fit(DATA).mean_)
+
+
+def test_fitted_columns_are_remembered() -> None:
+    frame, rows = DATA[["a", "b", "c"]], DATA[["a", "b", "c"]].to_numpy()
+    mean = estimators.PrivateMean(-1.0, 1.0, **PRICE).fit(frame)
+    assert (mean.n_features_in_, list(mean.feature_names_in_)) == (3, ["a", "b", "c"])
+    assert mean.fit_transform(frame).shape == rows.shape
+    with pytest.raises(ParameterError, match="of the columns given to fit: a, b, c"):
+        mean.transform(frame[["c", "b", "a"]])
+    with pytest.raises(ParameterError, match="3 columns, as in fit"):
+        mean.transform(rows[:, :2])
+    assert not hasattr(mean.fit(rows), "feature_names_in_")
+    model = estimators.PrivateLinearRegression(row_norm=NORM, epsilon=100.0, delta=1e-6)
+    score = model.fit(rows[:, :2], rows[:, 2]).score(rows[:, :2], rows[:, 2])
+    left = rows[:, 2] - model.predict(rows[:, :2])
+    assert score == pytest.approx(1 - left @ left / (len(rows) * rows[:, 2].var()))
+    for estimator in (mean, model):
+        assert estimator.guarantee_.basis == "proved"

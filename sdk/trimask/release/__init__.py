@@ -11,12 +11,12 @@
 `pca` and `sum` are of columns. They ask the collector of a study with a budget, whose right providers add the noise. Each
 answer is signed, carries its guarantee, and is paid for once however often it is asked. `release.local` has these and the
 papers' mechanisms (M_LS, M_ALS, projections, exponential mechanisms) for whoever lawfully holds an array or DataFrame of
-rows.
+rows, `release.estimators` in the manner of scikit-learn.
 """
 
 from __future__ import annotations
 
-from trimask.release import local
+from trimask.release import estimators, local
 from trimask.release.answer import Answer
 from trimask.release.asking import (  # release.sum is what it is
     gram,
@@ -45,6 +45,7 @@ __all__ = [
     "PrivateSum",
     "PrivateTable",
     "budget",
+    "estimators",
     "gram",
     "group_means",
     "histogram",
