@@ -135,6 +135,20 @@ def test_the_hash_is_of_what_is_served_and_nothing_else(trimask: Run, page: Path
     assert trimask("web", "check", "--page", page).out.strip() == first
 
 
+def test_a_page_of_somebody_s_own_is_its_files_as_they_stand(trimask: Run, tmp_path: Path) -> None:
+    page = tmp_path / "dist"
+    (page / "more").mkdir(parents=True)
+    assert "it has no index.html" in trimask("web", "check", "--page", page).err
+    (page / "index.html").write_text("<!doctype html>")
+    (page / "more" / "main.js").write_text("1  ;  // kept")
+    assert page_of(page) == {"index.html": b"<!doctype html>", "more/main.js": b"1  ;  // kept"}
+    for beside in ("SHA256SUMS", "study.json"):  # what an export writes there
+        (page / beside).write_text("{}")
+    told = trimask("web", "check", "--page", page, "--json")
+    assert json.loads(told.out)["page_sha256"] == page_hash(page_of(page))
+    assert json.loads(told.out)["files"] == 2
+
+
 def test_export_asks_where_to_or_which_headers(
     trimask: Run, tmp_path: Path, page: Path, study_file: Path
 ) -> None:

@@ -208,7 +208,9 @@ def words() -> dict[str, bytes]:
 
 
 def page_of(folder: Path) -> dict[str, bytes]:
-    """Every file of the page by its name, ready to be served."""
+    """Every file of the page by its name, ready to be served: made of our sources, or somebody's own as they stand."""
+    if not all((folder / name).is_dir() for name in ("page", "device")):
+        return _own_page(folder)
     sources = {
         path.relative_to(folder).as_posix(): lean(path.name, path.read_bytes())
         for name in _FOLDERS
@@ -230,6 +232,19 @@ def page_of(folder: Path) -> dict[str, bytes]:
     names[scripts[0]] = _hashed("app.js", whole)
     files[names[scripts[0]]] = whole
     files[INDEX], files[NOT_FOUND] = _index(index, names, files).encode(), not_found.encode()
+    return files
+
+
+def _own_page(folder: Path) -> dict[str, bytes]:
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    for beside in (SUMS, "study.json"):
+        files.pop(beside, None)
+    if INDEX not in files:
+        raise ConfigError(f"{folder} is no page: it has no {INDEX}")
     return files
 
 
