@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -107,6 +108,7 @@ async def begin_closing(node: NodeContext, ledger: Ledger, study_id: bytes, orde
 
 
 _LONGEST_REST_SECONDS = 5.0
+_LONGEST_SLEEP_SECONDS = 60.0  # of a driver whose study is at rest, should nobody wake it
 _RESTED = (0, 0.0)
 
 
@@ -202,12 +204,15 @@ class BatchDriver:
         )  # what every right provider was told about intake: a state of the study, and its turn
         # How many more people this collector counted than the right provider that counted fewest: one that was restored.
         self._counts_more = 0
+        self._resting_seconds = node.config.poll_seconds
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
         """Until the study is closed."""
         node, prefix = self._node, self._study.id.hex()[:12]
         while node.studies.state(self._study.id) != "closed":
+            self.wake.clear()
+            self._resting_seconds = node.config.poll_seconds
             try:
                 # While draining nothing is begun; the lease stays with this worker until it stops.
                 busy = not node.drain.on and await self._step()
@@ -221,9 +226,8 @@ class BatchDriver:
                 node.log.exception("study=%s waits after an error", prefix)
                 busy = False
             if not busy:
-                self.wake.clear()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), node.config.poll_seconds)
+                    await asyncio.wait_for(self.wake.wait(), self._resting_seconds)
 
     async def look_after_closed(self) -> None:
         """Of a closed study: tell right providers that were restored since, and finish what one was away for."""
@@ -237,7 +241,6 @@ class BatchDriver:
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
-        await self._node.studies.refresh()  # another worker may have been told to close it
         if self._suspicious:
             if await self._handle_restores():
                 self._intake.count_anew()
@@ -279,7 +282,21 @@ class BatchDriver:
                 return True
             await self._close(len(ready))
             return True
-        return not closing and await self._work.publish()
+        if closing:
+            return False
+        if await self._work.publish():
+            return True
+        if not unfinished and self._told == (state, turn):
+            await self._rest_until_told()
+        return False
+
+    async def _rest_until_told(self) -> None:
+        """Nothing can be done until something comes (`study_leases.Drivers`), or an order for later is due."""
+        order = await self._ledger.close_order(self._study.id)
+        until_due = math.inf
+        if order is not None and order.close_time_ms:
+            until_due = (order.close_time_ms - self._node.clock.now_ms()) / 1000
+        self._resting_seconds = max(self._node.config.poll_seconds, min(_LONGEST_SLEEP_SECONDS, until_due))
 
     async def _move_on(self, block: Block, *, closing: bool) -> None:
         """The next step of a block that is neither erased nor released. After a failure it pauses for a while."""

@@ -9,7 +9,7 @@ The collector's calls to one study's right providers about blocks. All of them m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trimask_core.basics.errors import Refused, VerificationError
@@ -23,6 +23,7 @@ from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.protocol.plans import plan_message, split_ids, worker_of
 from trimask_server.runtime.audit import AuditHead
 from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.host import Spawn
 from trimask_server.store.block_table import Block
 from trimask_server.store.interface import Transaction
 
@@ -248,3 +249,57 @@ class ProviderStatus:
             if answer is not None
         }
         return counts | {"collector": self.node.refusals.as_dict()}
+
+
+SELDOM = 4
+"""Times `poll_seconds`: how seldom one looks where nothing came the last time."""
+_NEWS_SECONDS = 5.0
+
+
+class News:
+    """Asks every right provider what came, one question for all studies that this worker drives, and tells their drivers.
+
+    At the pace of `poll_seconds` while something comes; seldom when nothing does. Where a provider does not answer, or has
+    another store than before, the drivers of all its studies look for themselves.
+    """
+
+    def __init__(self, node: NodeContext, spawn: Spawn, tell: Callable[[bytes], None]) -> None:
+        self._node = node
+        self._spawn = spawn
+        self._tell = tell
+        self._studies: dict[str, dict[bytes, Study]] = {}  # by TLS name and address
+
+    def follow(self, study: Study) -> None:
+        """Ask about this study too, until it is closed."""
+        for party in study.right:
+            key = f"{party.tls_name} {party.peer_address}"
+            if key not in self._studies:
+                self._studies[key] = {}
+                self._spawn(self._ask(party, key), f"asking {party.tls_name} for news")
+            self._studies[key][study.id] = study
+
+    async def _ask(self, party: Party, key: str) -> None:
+        node, after, store, pause = self._node, 0, b"", 0.0
+        while True:
+            here = self._studies[key]
+            open_now = {study.id for study in node.studies.all() if node.studies.state(study.id) != "closed"}
+            for study_id in here.keys() - open_now:
+                del here[study_id]
+            if not here:
+                del self._studies[key]
+                return
+            stub = RightBatchServiceStub(node.peers.channel(party))
+            request = right_batches_pb2.ListNewsRequest(after=after)
+            try:
+                answer = await node.peers.call(stub.ListNews, request, _NEWS_SECONDS)
+            except Refused as error:
+                node.log.info("%s does not say what came: %s", party.tls_name, error)
+                store, told = b"", set(here)
+            else:
+                told = set(here) if answer.store_generation != store else {*answer.study_ids} & here.keys()
+                after, store = answer.newest, answer.store_generation
+            for study_id in told:
+                self._tell(study_id)
+            least = node.config.poll_seconds
+            pause = least if told else min(2 * pause, SELDOM * least)
+            await node.clock.sleep(pause)
