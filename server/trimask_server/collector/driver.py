@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from trimask_core.basics.errors import Refused
@@ -146,7 +146,12 @@ class BatchWork(Protocol):
         """Tell a right provider that was restored from a backup what it needs before it hears about blocks."""
         ...
 
-    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+    @property
+    def at_once(self) -> int:
+        """How many blocks are worked on at the same time."""
+        ...
+
+    def choose(self, ready: Collection[bytes], *, closing: bool) -> list[bytes]:
         """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few, or
         right providers draw it."""
         ...
@@ -259,10 +264,14 @@ class BatchDriver:
             return True
         closing = state == "closing"
         unfinished = await self._ledger.blocks(study_id, *UNFINISHED)
-        for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
-            if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
-                continue  # it failed; other blocks go on
-            await self._move_on(block, closing=closing)
+        now = asyncio.get_running_loop().time()
+        able = [block for block in unfinished if now >= self._rest.get(block.block_id, _RESTED)[1]]
+        if able:  # those that failed rest, and others go on
+            able.sort(key=lambda block: self._rest.get(block.block_id, _RESTED)[0])
+            moves = (self._move_on(block, closing=closing) for block in able[: self._work.at_once])
+            for outcome in await asyncio.gather(*moves, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
             return True
         ready = await self._intake.complete(self._restores.known, closing=closing)
         if ready is None:
@@ -271,10 +280,12 @@ class BatchDriver:
         await self._ledger.note_pending(study_id, self._intake.usable)
         if await self._work.draw(self._intake, state):
             return True
-        ids = self._work.choose(ready, closing=closing)
-        if ids:
+        planned = 0
+        while planned < self._work.at_once and (ids := self._work.choose(ready, closing=closing)):
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)
+            planned += 1
+        if planned:
             return True
         if closing and not unfinished:
             if self._intake.stale:

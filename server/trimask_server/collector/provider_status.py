@@ -9,7 +9,8 @@ The collector's calls to one study's right providers about blocks. All of them m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimask_core.basics.errors import Refused, VerificationError
@@ -17,7 +18,7 @@ from trimask_core.basics.refusals import Alarm
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_proto.v1 import governance_pb2, node_pb2, right_batches_pb2
-from trimask_proto.v1.common_pb2 import Attempt, CloseOrder
+from trimask_proto.v1.common_pb2 import Attempt, CloseOrder, Worker
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.protocol.plans import plan_message, split_ids, worker_of
@@ -188,6 +189,8 @@ class ProviderStatus:
     """Shared by all studies of a collector, so that the worker driving a study and the others see the same."""
 
     node: NodeContext
+    in_hand: Counter[str] = field(default_factory=Counter, init=False)
+    """How many batches each worker of a right provider has been given by this collector, by address."""
     _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
     # By study: when it was asked, and the answer, which may be on its way.
     _recent: dict[bytes, tuple[int, asyncio.Future[Described]]] = field(default_factory=dict, init=False)
@@ -223,6 +226,17 @@ class ProviderStatus:
             if answer is not None:
                 self._seen_ms[study.party(role).tls_name] = now
         return found
+
+    def free_workers(self, answers: Mapping[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
+        """Of each node that has several workers the one with fewest batches in hand, which has one more from now on."""
+        chosen = []
+        for role, answer in answers.items():
+            own = Worker(address=answer.worker_address, signature=answer.worker_signature)
+            one = min([*answer.workers, own], key=lambda worker: self.in_hand[worker.address])
+            if answer.worker_address:
+                chosen.append(Worker(role=role, address=one.address, signature=one.signature))
+        self.in_hand.update(worker.address for worker in chosen)
+        return chosen
 
     async def describe_cached(self, study: Study) -> Described:
         """The same, cached for two seconds: many viewers cause one question to the nodes."""
