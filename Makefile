@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 1
 # Hundreds of processes start in a run of the tests: what they import is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: app app-images web-images web-firefox android check demo docs fast flakes imports scans system types test test-all test-notebooks test-postgres test-synthetic lint simulate model faults fuzz audit bench bench-sustained bench-accuracy bench-field bench-ndis bench-privacy lock protos clean
+.PHONY: app app-images web-images web-firefox android check demo docs fast flakes frozen imports scans system types test test-all test-notebooks test-postgres test-synthetic lint simulate model faults fuzz audit bench bench-sustained bench-accuracy bench-field bench-ndis bench-privacy lock protos clean
 
 $(STAMP):
 	$(PYTHON) -m venv $(VENV)
@@ -89,6 +89,9 @@ simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or
 
 model: $(STAMP)  ## every order of events of small models of the protocol, and that each rule is needed: PEOPLE=2
 	PYTHONPATH=tests/model $(BIN)/python -m trimask_model --people $(or $(PEOPLE),2)
+
+frozen: $(STAMP)  ## this version's stores, datasets and a study under way, which every later version must take; once, before a release
+	PYTHONPATH=tests/support $(BIN)/python -m trimask_frozen
 
 faults: $(STAMP)  ## random schedules of kill -9 on a real cluster: SCHEDULES=50 FIRST=0
 	PYTHONPATH=tests/support:tests/simulation:tests/faults $(BIN)/python -m trimask_faults --schedules $(or $(SCHEDULES),50) --first $(or $(FIRST),0)

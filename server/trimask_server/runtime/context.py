@@ -235,6 +235,10 @@ def _request_header() -> tuple[tuple[str, str], ...]:
 def _refusal(error: grpc.aio.AioRpcError) -> Refused:
     found = dict(error.trailing_metadata() or ())
     reason = found.get(REASON_KEY)
+    if reason is None and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return Refused(
+            Reason.UNREACHABLE, "a peer's version does not know this call: its operator has to upgrade it"
+        )
     if reason is None:
         return Refused(Reason.UNREACHABLE, f"a peer did not answer: {error.code().name}")
     again = str(found.get(RETRY_KEY, ""))
