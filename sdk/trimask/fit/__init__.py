@@ -53,7 +53,7 @@ from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.sparse import SparseResults, elastic_net, lasso
 from trimask.fit.table_one import table_one
 from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
-from trimask.fit.unavailable_models import ALIASES, INSTEAD, cox, glm, poisson, quantile, refuse
+from trimask.fit.unavailable_models import ALIASES, INSTEAD, glm, refuse
 
 __all__ = [
     "BootstrapResults",
@@ -84,7 +84,6 @@ __all__ = [
     "TTest",
     "bootstrap",
     "correlations",
-    "cox",
     "crosstab",
     "describe",
     "elastic_net",
@@ -101,8 +100,6 @@ __all__ = [
     "ols_from_rows",
     "partial_correlations",
     "pca",
-    "poisson",
-    "quantile",
     "quantiles",
     "rates",
     "ridge",

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -38,20 +38,21 @@ from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import Combination, NoisyFit, fit, outers
 from trimask_theory.moments.noise_law import Matrix
 
+if TYPE_CHECKING:
+    from trimask.fit.ols_results import OLSResults
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Coefficients and covariances in original units; `signal` is what `check_signal` returns.
 
-    `cov_fixed` is the share of `cov_privacy` from noise that does not grow with the moments. `noise_to_signal` is about
-    the part of each regressor that the others do not explain: noise variance over variance in the rows suite, the
-    relative standard error of that variance in the moments suite.
+    `noise_to_signal` is about the part of each regressor that the others do not explain: noise variance over variance in
+    the rows suite, the relative standard error of that variance in the moments suite.
     """
 
     params: Matrix
     cov_sampling: Matrix
     cov_privacy: Matrix
-    cov_fixed: Matrix
     noise_to_signal: Matrix
     residual_sum: float
     rsquared: float
@@ -61,6 +62,29 @@ class Estimate:
     working: NoisyFit = field(repr=False)
     design: Design = field(repr=False)
     moments: Moments = field(repr=False)
+
+    @property
+    def gradients(self) -> Matrix:
+        """Of the coefficients in the Gram matrix, at first order."""
+        return outers(
+            (self.working.T @ self.working.inverse @ self.design.to_original.T).T, self.working.theta
+        )
+
+    @property
+    def grown(self) -> Matrix:
+        """What second order multiplies each coefficient's privacy error by, >= 1."""
+        first = np.diag(self.design.to_original @ self.working.first @ self.design.to_original.T)
+        found = np.ones(len(first))
+        np.divide(np.diag(self.cov_privacy), first, out=found, where=first > 0)
+        root: Matrix = np.sqrt(np.maximum(found, 1.0))
+        return root
+
+    @property
+    def cov_fixed(self) -> Matrix:
+        """The share of `cov_privacy` from noise that does not grow with the moments."""
+        if self.moments.exact:
+            return np.zeros_like(self.cov_privacy)
+        return self.working.fixed_share(self.design.to_original) * np.outer(self.grown, self.grown)
 
     def combination(self, weights: Matrix) -> Combination:
         """Errors of combinations of the coefficients in original units: each its own, whatever the parametrisation."""
@@ -87,14 +111,11 @@ def solve(moments: Moments, design: Design, *, robust: bool = False) -> Estimate
         working = replace(working, drawn=spread * (n - 1) / (n - k))
     change, half = design.to_original, design.response_half_range
     errors = working.combination(change)
-    privacy = errors.cov_widened
-    fixed = np.zeros((k, k)) if moments.exact else working.fixed_share(change)
     total, clear = _total_sum(moments, design)
     return Estimate(
         params=design.offset + errors.estimates,
         cov_sampling=errors.cov_sampling,
-        cov_privacy=privacy,
-        cov_fixed=fixed * _share(privacy, change @ working.first @ change.T),
+        cov_privacy=errors.cov_widened,
         noise_to_signal=_noise_to_signal(moments, T, working.inverse),
         residual_sum=working.residual_sum * half**2,
         rsquared=_rsquared(working.residual_sum, total, exact=moments.exact, clear=clear),
@@ -105,14 +126,6 @@ def solve(moments: Moments, design: Design, *, robust: bool = False) -> Estimate
         design=design,
         moments=moments,
     )
-
-
-def _share(privacy: Matrix, first: Matrix) -> Matrix:
-    """By how much the widened covariance exceeds that of first order, coefficient by coefficient."""
-    grown = np.ones(len(first))
-    np.divide(np.diag(privacy), np.diag(first), out=grown, where=np.diag(first) > 0)
-    found: Matrix = np.sqrt(np.outer(grown, grown))
-    return found
 
 
 def _noise_to_signal(moments: Moments, T: Matrix, inverse: Matrix) -> Matrix:
@@ -154,39 +167,6 @@ NO_SANDWICH = (
 DETECTABLE = 2.8
 """|effect| / standard error that a two-sided test of level 5% finds four times in five."""
 _MOST = 1e15
-
-
-class LeastSquaresFit(Protocol):
-    """What diagnostics need of a fit: `OLSResults` has it."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def nobs(self) -> int: ...
-    @property
-    def sigma(self) -> float: ...
-    @property
-    def noise_falls_with_rows(self) -> bool: ...
-    @property
-    def cov_sampling(self) -> Any: ...
-    @property
-    def cov_privacy(self) -> Any: ...
-    @property
-    def estimate(self) -> Estimate: ...
-    @property
-    def params(self) -> pd.Series[float]: ...
-    @property
-    def bse(self) -> pd.Series[float]: ...
-    @property
-    def bse_privacy(self) -> pd.Series[float]: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def signal(self) -> float: ...
-    @property
-    def condition_number(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,7 +246,7 @@ class Diagnostics(Report):
         return f"<Diagnostics of a fit on {self.label}: rows enough, {'yes' if self.enough else 'no'}>"
 
 
-def diagnose(result: LeastSquaresFit) -> Diagnostics:
+def diagnose(result: OLSResults) -> Diagnostics:
     """The diagnostics of a fit."""
     estimate = result.estimate
     with np.errstate(invalid="ignore"):
@@ -282,7 +262,7 @@ def diagnose(result: LeastSquaresFit) -> Diagnostics:
     )
     # The eigenvalue over its noise grows as n where sigma falls with n, as sqrt(n) where it does not.
     factor = max(1.0, CLEAR_SIGNAL / result.signal)
-    grown = factor if result.noise_falls_with_rows else factor**2
+    grown = factor if result.estimate.moments.noise_falls_with_rows else factor**2
     return Diagnostics(
         label=result.label,
         rows=result.nobs,
@@ -296,7 +276,7 @@ def diagnose(result: LeastSquaresFit) -> Diagnostics:
     )
 
 
-def rows_for_error(result: LeastSquaresFit, name: str, error: float) -> float:
+def rows_for_error(result: OLSResults, name: str, error: float) -> float:
     """About how many rows would give a coefficient this standard error.
 
     Parameters
@@ -328,7 +308,7 @@ def rows_for_error(result: LeastSquaresFit, name: str, error: float) -> float:
     j = result.names.index(name)
     sampling, privacy = float(result.cov_sampling[j, j]), float(result.cov_privacy[j, j])
     quartic = float(result.estimate.cov_fixed[j, j])
-    falls = result.noise_falls_with_rows
+    falls = result.estimate.moments.noise_falls_with_rows
     powers = (1.0, 1.5, 2.0) if falls else (1.0, 1.0, 1.0)
 
     def variance(log_ratio: float) -> float:
