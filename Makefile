@@ -84,8 +84,8 @@ imports: $(STAMP)
 docs: $(STAMP)  ## the pages and the reference from docstrings, in out/docs; a warning is an error
 	$(BIN)/mkdocs build
 
-simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7; ADVERSARIES=1: with a hostile party; WITHDRAWALS=1: people withdraw in every seed
-	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED)) $(if $(ADVERSARIES),--adversaries) $(if $(WITHDRAWALS),--withdrawals)
+simulate: $(STAMP)  ## many seeds of the fault simulation: SEEDS=200 FIRST=0, or one with its trace: SEED=7; ADVERSARIES=1: with a hostile party; WITHDRAWALS=1: people withdraw in every seed; WORKERS=2: processes of every node
+	PYTHONPATH=tests/simulation $(BIN)/python -m trimask_simulation --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) $(if $(SEED),--seed $(SEED)) $(if $(ADVERSARIES),--adversaries) $(if $(WITHDRAWALS),--withdrawals) $(if $(WORKERS),--workers $(WORKERS))
 
 model: $(STAMP)  ## every order of events of small models of the protocol, and that each rule is needed: PEOPLE=2
 	PYTHONPATH=tests/model $(BIN)/python -m trimask_model --people $(or $(PEOPLE),2)

@@ -1,7 +1,7 @@
 """delta of a masked release enclosed in ball arithmetic: ten settings, record and unit neighbours, how wide, how long.
 
-`python -m bench.theory_certified` prints tables, of which docs/privacy-methods.md has some lines; with a file name, it
-writes them as JSON.
+`python -m bench.theory_certified` prints tables, of which docs/theory/sharp-calibration.md#enclosure has some lines; with a
+file name, it writes them as JSON.
 """
 
 from __future__ import annotations

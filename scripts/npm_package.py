@@ -1,12 +1,13 @@
 """The npm package `trimask-device`, packed: python scripts/npm_package.py FOLDER prints the file it wrote there.
 
-It is client/web/device and form as they stand, with types that the TypeScript of client/web writes from the JSDoc, and the
-page's store (`openStore`). Nothing of it is built: a bundler leaves out what is not imported.
+It is client/web/device, form and node as they stand, with types that the TypeScript of client/web writes from the JSDoc, and
+the page's store (`openStore`). Nothing of it is built: a bundler leaves out what is not imported.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,19 +36,24 @@ def package_json() -> dict[str, object]:
         "exports": {
             ".": {"types": "./index.d.ts", "default": "./index.js"},
             "./form": {"types": "./form/form.d.ts", "default": "./form/form.js"},
+            "./node": {"types": "./node/store.d.ts", "default": "./node/store.js"},
         },
+        **_repository(),
     }
 
 
-def pack(folder: Path) -> Path:
+def _repository() -> dict[str, str]:
+    """Where CI builds it; npm takes a provenance for no other."""
+    server, name = (os.environ.get(f"GITHUB_{part}", "") for part in ("SERVER_URL", "REPOSITORY"))
+    return {"repository": f"git+{server}/{name}.git"} if name else {}
+
+
+def pack(folder: Path, *, types: bool = True) -> Path:
     """Write the package into a folder; its file."""
-    tsc = WEB / "node_modules" / "typescript" / "bin" / "tsc"
-    if not tsc.exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=WEB, check=True, capture_output=True)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         stage = Path(name)
-        for part in ("device", "form"):
+        for part in ("device", "form", "node"):
             shutil.copytree(WEB / part, stage / part)
         (stage / "page").mkdir()
         shutil.copy(WEB / "page" / "store.js", stage / "page")
@@ -55,13 +61,22 @@ def pack(folder: Path) -> Path:
             shutil.copy(file, stage)
         (stage / "index.js").write_text(INDEX, encoding="utf-8")
         (stage / "package.json").write_text(json.dumps(package_json(), indent=2) + "\n", encoding="utf-8")
-        settings = {"compilerOptions": OPTIONS, "files": ["index.js", "form/form.js"]}
-        (stage / "tsconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-        subprocess.run(["node", str(tsc), "-p", "tsconfig.json"], cwd=stage, check=True)
-        (stage / "tsconfig.json").unlink()
+        if types:
+            _declare(stage)
         command = ["npm", "pack", "--silent", "--pack-destination", str(folder.resolve())]
         packed = subprocess.run(command, cwd=stage, check=True, capture_output=True, text=True).stdout
     return folder / packed.split()[-1]
+
+
+def _declare(stage: Path) -> None:
+    """Types beside every module, from its JSDoc."""
+    tsc = WEB / "node_modules" / "typescript" / "bin" / "tsc"
+    if not tsc.exists():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=WEB, check=True, capture_output=True)
+    settings = {"compilerOptions": OPTIONS, "files": ["index.js", "form/form.js", "node/store.js"]}
+    (stage / "tsconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    subprocess.run(["node", str(tsc), "-p", "tsconfig.json"], cwd=stage, check=True)
+    (stage / "tsconfig.json").unlink()
 
 
 if __name__ == "__main__":

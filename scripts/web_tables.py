@@ -1,4 +1,4 @@
-"""Write what client/web has from Python: messages and refusals from the .proto files and their list, and all its words.
+"""Write what client/web has from Python: messages and refusals from the .proto files and their list, and a form's words.
 
 python scripts/web_tables.py
 """
@@ -11,11 +11,7 @@ from pathlib import Path
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from trimask_core.basics.refusals import Reason, Status
-from trimask_core.explain import statement
-from trimask_core.explain.sentences import LANGUAGES, catalogue
 from trimask_core.form.texts import SENTENCES
-from trimask_core.moments import collusion as moments_collusion
-from trimask_core.rows import collusion as rows_collusion
 from trimask_proto.v1 import release_pb2, study_pb2, submission_pb2
 
 DEVICE = Path(__file__).parents[1] / "client" / "web" / "device"
@@ -81,10 +77,6 @@ def _table(name: str, says: str, rows: dict[str, list[object]] | dict[str, list[
     )
 
 
-def _module(words: object) -> str:
-    return f"export default {json.dumps(words, ensure_ascii=False, indent=1)};\n"
-
-
 # No page asks private questions; and a study without approvals is refused by the device itself, which can say that nothing
 # was sent: a node that refuses one cannot.
 _NOT_ON_A_PAGE = ("no_budget", "unapproved")
@@ -99,10 +91,7 @@ def documents() -> dict[str, str]:
     }
     statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
     return {
-        "../form/words.js": made + _module(SENTENCES),
-        "../page/words/exact.js": made
-        + _module(statement.sentences() | rows_collusion.WORDS | moments_collusion.WORDS),
-        **{f"../page/words/{tag}.js": made + _module(catalogue(tag)) for tag in LANGUAGES},
+        "../form/words.js": f"{made}export default {json.dumps(SENTENCES, ensure_ascii=False, indent=1)};\n",
         "messages.js": made
         + _table(
             "MESSAGES",

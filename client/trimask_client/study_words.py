@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trimask_core.basics.errors import StudyError
 from trimask_core.explain import statement
-from trimask_core.explain.sentences import catalogue, strength_lines
+from trimask_core.explain.sentences import catalogue, strength_lines, told_line
 from trimask_core.study.definition import Study
 from trimask_core.study.schema import Attribute
 from trimask_core.study.verify_guarantee import check_claims
@@ -87,7 +87,7 @@ def _strength(study: Study) -> str:
         f"{say['study.promised']}:",
         *(f"- {line}" for line in strength_lines(study)),
         say["note"],
-        say["first.told"],
+        told_line(study),
     ]
     return "\n".join(lines)
 

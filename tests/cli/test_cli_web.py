@@ -50,7 +50,6 @@ FILES = {
     "package.json": "{}",
     "page/page.css": "body { color: black }",
     "page/main.js": 'import { a as one, b } from "../device/index.js";\nconst words = await import("./words/en.js");\n',
-    "page/words/en.js": "export default {};\n",
     "device/index.js": 'export { b } from "./bytes.js";\n/** @typedef {import("./none.js").X} X */\nexport const a = 1;\n',
     "device/bytes.js": 'export const b = 2;\nexport const later = () => import("./later.js");\n',
     "device/later.js": 'import * as bytes from "./bytes.js";\nexport class Later {}\n',
@@ -122,7 +121,6 @@ def test_the_hash_is_of_what_is_served_and_nothing_else(trimask: Run, page: Path
         "404.html",
         "page/page.css",
         "page/main.js",
-        "page/words/en.js",
         "device/bytes.js",
     ):
         kept = (page / name).read_text()
@@ -132,9 +130,23 @@ def test_the_hash_is_of_what_is_served_and_nothing_else(trimask: Run, page: Path
             (page / name).write_text(kept + "  /* not served */\n")
             assert trimask("web", "check", "--page", page).out.strip() == first
         (page / name).write_text(kept)
-    assert len(seen) == 7
+    assert len(seen) == 6
     (page / "page" / "more.js").write_text("")  # which nothing leads to
     assert trimask("web", "check", "--page", page).out.strip() == first
+
+
+def test_a_page_of_somebody_s_own_is_its_files_as_they_stand(trimask: Run, tmp_path: Path) -> None:
+    page = tmp_path / "dist"
+    (page / "more").mkdir(parents=True)
+    assert "it has no index.html" in trimask("web", "check", "--page", page).err
+    (page / "index.html").write_text("<!doctype html>")
+    (page / "more" / "main.js").write_text("1  ;  // kept")
+    assert page_of(page) == {"index.html": b"<!doctype html>", "more/main.js": b"1  ;  // kept"}
+    for beside in ("SHA256SUMS", "study.json"):  # what an export writes there
+        (page / beside).write_text("{}")
+    told = trimask("web", "check", "--page", page, "--json")
+    assert json.loads(told.out)["page_sha256"] == page_hash(page_of(page))
+    assert json.loads(told.out)["files"] == 2
 
 
 def test_export_asks_where_to_or_which_headers(
@@ -174,7 +186,7 @@ def test_few_files_each_named_by_its_hash(page: Path) -> None:
     """All modules in one script, in the order of their imports; the words of a language are a file of their own."""
     files = page_of(page)
     named = {re.sub(r"\.[0-9a-f]{12}\.", ".", name): name for name in files}
-    assert set(named) == {"index.html", "404.html", "page.css", "app.js", "en.js"}
+    assert set(named) == {"index.html", "404.html", "page.css", "app.js", "ar.js", "de.js", "en.js", "hi.js"}
     assert files[named["app.js"]].decode() == ONE_SCRIPT.replace("WORDS", named["en.js"])
     for name in set(files) - {"index.html", "404.html"}:
         assert hashlib.sha256(files[name]).hexdigest()[:12] in name

@@ -162,3 +162,30 @@ def test_a_key_of_the_metadata_is_written_once() -> None:
         (name, key) for name, text in texts().items() for key in keys if re.search(rf"[\"']{key}[\"']", text)
     ]
     assert sorted(found) == sorted((CATALOGUE, key) for key in keys)
+
+
+# Read by whoever called, an owner or a developer, in the message; nothing else tells them apart. No more than these.
+FOR_THE_CALLER = {
+    "bad_question", "block_state", "budget_spent", "draw_unfinished", "no_order", "not_answerable", "nothing_wrong",
+    "plan_differs", "unknown_dataset", "unknown_token", "wrong_origin", "wrong_shape",
+}  # fmt: skip
+
+
+def test_a_reason_of_its_own_is_one_that_something_depends_on() -> None:
+    """Code looks for it, an alert counts it, or an operator or a participant is told something of their own for it."""
+    written = {
+        node.value
+        for name, tree in sources().items()
+        if name != CATALOGUE
+        for node in nodes(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    looked_for = {text for tree in sources().values() for text in compared(tree)} | written
+    runbook = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    acted_on = set(re.findall(r"`(\w+)`", runbook.split("## Alerts and refusals")[1].split("\n## ")[0]))
+    alone = {
+        str(item)
+        for item in Reason
+        if not item.told and str(item) not in looked_for and str(item) not in acted_on
+    }
+    assert alone == FOR_THE_CALLER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -223,11 +224,12 @@ class Phone:
 
 
 class MobileLab(Lab):
-    """Six named institutions, and the sleep study."""
+    """Named institutions, and the sleep study; in the rows suite where there are left providers."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, organisations=NAMES)
-        self.definition = files("trimask_cli").joinpath("data/sleep-and-wellbeing.toml").read_text()
+    def __init__(self, folder: Path, right: int = 3, left: int = 2) -> None:
+        super().__init__(folder, right, left, organisations=NAMES)
+        text = files("trimask_cli").joinpath("data/sleep-and-wellbeing.toml").read_text()
+        self.definition = re.sub(r"suite = .*", "block_rows = 1024", text) if left else text
 
     def study(self, *, without: str = "", open_it: bool = True, **changes: Any) -> SignedStudy:
         """A study all (but one) have signed."""

@@ -30,13 +30,13 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
     app.tap("Open an invitation")
     app.tap("Scan a QR code")
     first = "\n".join(app.on("study")["texts"])
-    for words in ("How do you sleep?", "Institute for Sleep Research", "2048 people", "Protection: weak.", "Answer by",
+    for words in ("How do you sleep?", "Institute for Sleep Research", "over 1024 people", "noise: medium", "Answer by",
                   "your network address"):  # fmt: skip
         assert words in first
     assert "Who could see what" not in first
     app.tap("More: who sees what, exact statements, institutions")
     seen = "\n".join(app.see("Who could see what")["texts"])
-    for words in ("City Hospital", "Data Trust North", "University Library", "Weak", "times in 100"):
+    for words in ("City Hospital", "Data Trust North", "University Library", "Medium", "times in 100"):
         assert words in seen
     app.consent()
     app.eligible()

@@ -24,6 +24,7 @@ from trimask_core.form.parse_input import month_names
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Institution
 from trimask_mobile.model import words as catalogue_module
+from trimask_mobile.model.answering import CONSENT
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.navigation import Guide
 from trimask_mobile.model.participation import Participation
@@ -60,16 +61,28 @@ def test_a_study_without_a_form_gets_a_plain_one(start: Callable[[], Guide]) -> 
     assert kept.name == "Ada Lovelace"
 
 
-def test_consent_needs_both_the_tick_and_a_name(start: Callable[[], Guide]) -> None:
+def test_what_a_consent_lacks_is_said(start: Callable[[], Guide]) -> None:
+    """The button is never grey; what is missing is said, and less of it at once; one letter is a name."""
     guide = start()
     guide.studies.show(guide.submissions.items[0])
-    guide.answering.next()
-    for agreed, name in ((True, ""), (True, " A "), (False, "Ada")):
-        guide.answering.agree(agreed)
-        guide.answering.sign_name(name)
-        guide.answering.next()
+    answering = guide.answering
+    answering.next()
+    for agreed, name, lacks in (
+        (False, "", "tick that you agree and write your name"),
+        (True, " ", "write your name"),
+        (False, "Ada", "tick that you agree"),
+    ):
+        answering.agree(agreed)
+        answering.sign_name(name)
+        answering.next()
+        assert answering.problems == {CONSENT: f"Before you go on, please do this: {lacks}."}
         assert guide.shown.screen == "consent"
         assert guide.shown.device.consent(guide.submissions.items[0].study_id) is None
+    answering.agree(True)
+    assert answering.problems == {}
+    answering.sign_name("Ö")
+    answering.next()
+    assert guide.shown.screen != "consent"
 
 
 def test_a_consent_in_another_language_must_be_read_again(start: Callable[[], Guide]) -> None:

@@ -87,8 +87,9 @@ def test_the_sentence_of_the_moments_suite(make_study: Any) -> None:
     story = story_of(study, "en")
     assert story.truth.seen == (
         ("Org R1, Org R2 and Org R3, all together", "your answers"),
+        ("Any 2 of the institutions, whatever programs they run", "sums, with less noise than is promised"),
+        ("Any 1 of the institutions, whatever programs they run", "sums, with the noise that is promised"),
         ("Everybody, once it is published", "sums, with noise"),
-        ("Any 2 of the institutions, whatever programs they run", "no more than everybody"),
         ("Each institution that gets a part", "that this device took part, when, and its network address"),
     )
     assert (

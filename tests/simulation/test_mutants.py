@@ -14,6 +14,7 @@ import pytest
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.moments.field import P
+from trimask_server.collector import study_leases
 from trimask_server.collector.batches import Batches
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime import metrics as refusals
@@ -22,6 +23,7 @@ from trimask_server.suites.moments import batch_check, batch_store, deliveries
 from trimask_server.suites.moments.batch_check import sum_accepted
 from trimask_server.suites.rows import block_work, collector_draw, right_draw
 from trimask_server.suites.rows.draw import Draw, DrawnBlock
+from trimask_simulation.faults import KINDS
 from trimask_simulation.world import run_seed
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -234,6 +236,29 @@ WITHDRAWAL_HUNTS = [
 ]
 
 
+def _no_fencing(patch: pytest.MonkeyPatch) -> None:
+    """A worker that lost its lease goes on writing."""
+    patch.setattr(study_leases, "check_lease", lambda *_: None)
+
+
+def _any_lease(patch: pytest.MonkeyPatch) -> None:
+    """A lease is known by its study alone, and not by its number."""
+    keep = study_leases._set
+
+    def lenient(tx: Any, job: Any, assignment: str, *values: object) -> int:
+        found = tx.row("SELECT fence FROM jobs WHERE kind = ? AND job_key = ?", (job.kind, job.key))
+        return keep(tx, replace(job, fence=found[0] if found else 0), assignment, *values)
+
+    patch.setattr(study_leases, "_set", lenient)
+
+
+# Where every node has two workers, and some are suspended.
+WORKER_MUTANTS: dict[str, tuple[Mutate, str]] = {
+    "no fencing": (_no_fencing, "is in blocks|is given_up|is abandoned"),
+    "any lease": (_any_lease, "is in blocks|is given_up|is abandoned"),
+}
+
+
 def _hunt(
     mutate: Mutate,
     seeds: range,
@@ -241,11 +266,12 @@ def _hunt(
     patch: pytest.MonkeyPatch,
     suite: str = "rows",
     withdrawing: bool | None = None,
+    workers: int = 1,
 ) -> str:
     mutate(patch)
     for seed in seeds:
         (folder / str(seed)).mkdir()
-        result = run_seed(seed, folder / str(seed), suite=suite, withdrawing=withdrawing)
+        result = run_seed(seed, folder / str(seed), suite=suite, withdrawing=withdrawing, workers=workers)
         if result.error:
             return result.error
     return ""
@@ -271,3 +297,10 @@ def test_withdrawal_mutant_is_noticed(
     mutate, words = WITHDRAWAL_MUTANTS[name]
     seeds = range(first, first + 8)
     assert re.search(words, _hunt(mutate, seeds, tmp_path, monkeypatch, suite, withdrawing=True))
+
+
+@pytest.mark.parametrize("name", WORKER_MUTANTS)
+def test_worker_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, words = WORKER_MUTANTS[name]
+    monkeypatch.setitem(KINDS, "worker suspended", 0.8)
+    assert re.search(words, _hunt(mutate, range(4, 64), tmp_path, monkeypatch, "moments", workers=2))

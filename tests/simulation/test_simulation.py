@@ -47,6 +47,29 @@ def test_every_accepted_row_once(chunk: int, tmp_path: Path) -> None:
     _run_chunk(chunk, tmp_path)
 
 
+def _run_workers(seeds: range, folder: Path) -> Counter[str]:
+    faults: Counter[str] = Counter()
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        result = run_seed(seed, folder / str(seed), workers=2)
+        assert not result.error, f"{result.error}\nreplay it: make simulate WORKERS=2 SEED={seed}"
+        faults += result.faults
+    return faults
+
+
+def test_two_workers_of_every_node_on_one_store(tmp_path: Path) -> None:
+    """One seed of each suite, in which workers are suspended and connections to the store lost at a commit."""
+    faults = _run_workers(range(2, 4), tmp_path)
+    assert faults["worker suspended"]
+    assert faults["database connection lost"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(20))
+def test_two_workers_of_every_node_in_many_seeds(chunk: int, tmp_path: Path) -> None:
+    _run_workers(range(10 * chunk, 10 * chunk + 10), tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(20))
 def test_what_is_announced_counted_and_published_agrees(chunk: int, tmp_path: Path) -> None:

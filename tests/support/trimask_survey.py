@@ -40,8 +40,8 @@ expect.set_options(timeout=1000 * SECONDS)
 class SurveyLab(Lab):
     """Named institutions that serve pages, a host of the page, and studies on it."""
 
-    def __init__(self, folder: Path, right: int = 3) -> None:
-        super().__init__(folder / "institutions", right, organisations=NAMES, https=True)
+    def __init__(self, folder: Path, right: int = 3, left: int = 2) -> None:
+        super().__init__(folder / "institutions", right, left, organisations=NAMES, https=True)
         self.site = folder / "site"
         self.port = free_base_port(1)
         self.origin = f"http://localhost:{self.port}"

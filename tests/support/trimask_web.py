@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from trimask_cli.site.page import words
 from trimask_patience import patience
 
 __all__ = ["REPOSITORY", "WEB", "development_package", "node", "run_node", "serve_repository", "type_checker"]
@@ -24,6 +25,20 @@ __all__ = ["REPOSITORY", "WEB", "development_package", "node", "run_node", "serv
 REPOSITORY = Path(__file__).parents[2]
 WEB = REPOSITORY / "client" / "web"
 LEAST_NODE = 20
+
+
+def _write_words() -> None:
+    """The page's words on disk, where Node, its type checker and a plain web server look for them; nothing else does."""
+    for name, content in words().items():
+        path = WEB / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(exist_ok=True)
+            half = path.with_suffix(f".{os.getpid()}")
+            half.write_bytes(content)
+            half.replace(path)
+
+
+_write_words()
 
 
 def node() -> str:

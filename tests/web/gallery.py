@@ -19,11 +19,12 @@ from trimask_browser import ARGUMENTS, CHROMIUM
 from trimask_server.local.cluster import ThreadCluster
 from trimask_survey import DEFINITION, SurveyLab, Visitor
 
+STUDY = DEFINITION.replace("block_rows = 1024", 'suite = "moments"')  # of the kind that is drafted
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "images"
 
 
 def main() -> None:
-    lab = SurveyLab(Path(tempfile.mkdtemp()), right=4)  # as the defaults have it
+    lab = SurveyLab(Path(tempfile.mkdtemp()), right=2, left=0)
     packed = {name: len(gzip.compress(content, 9)) for name, content in lab.files.items()}
     words = [size for name, size in packed.items() if re.match(r"..\.", name)]
     visit = sum(packed.values()) - sum(words) + max(words)
@@ -52,7 +53,7 @@ def measure(browser: Browser, lab: SurveyLab) -> None:
     def cpu() -> dict[str, float]:
         return {item["name"]: item["value"] for item in counters.send("Performance.getMetrics")["metrics"]}
 
-    person.page.goto(lab.link(lab.web_study(DEFINITION)))
+    person.page.goto(lab.link(lab.web_study(STUDY)))
     person.see("How do you sleep?")
     study = cpu()
     person.consent()
@@ -72,7 +73,7 @@ def measure(browser: Browser, lab: SurveyLab) -> None:
 
 
 def the_way(browser: Browser, lab: SurveyLab) -> None:
-    signed = lab.web_study(DEFINITION.replace("Sleep and", "Sleep, work and"))
+    signed = lab.web_study(STUDY.replace("Sleep and", "Sleep, work and"))
     person = Visitor(browser, lab)
     page = person.page
     page.goto(lab.link(signed))
@@ -110,9 +111,9 @@ def the_way(browser: Browser, lab: SurveyLab) -> None:
 
     person.answer(between)
     shot(person, "review", whole=True)
-    with lab.down("R3"):
+    with lab.down("R2"):
         person.press("Send")
-        person.asked("3 of 4 institutions have their part")
+        person.asked("1 of 2 institutions have their part")
         shot(person, "waiting")
     person.press("Try again now")
     person.see("Sent. Thank you!")
@@ -127,7 +128,7 @@ def the_way(browser: Browser, lab: SurveyLab) -> None:
 
 
 def others(browser: Browser, lab: SurveyLab) -> None:
-    link = lab.link(lab.web_study(DEFINITION.replace("Sleep and", "Sleep, noise and")))
+    link = lab.link(lab.web_study(STUDY.replace("Sleep and", "Sleep, noise and")))
     for language, begin in (("ar", "المشاركة"), ("hi", "भाग लें"), ("de", "Teilnehmen")):
         person = Visitor(browser, lab, language)
         person.page.goto(link)

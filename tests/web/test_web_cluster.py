@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts import npm_package
 from trimask_cli import invitations
 from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
@@ -20,7 +17,7 @@ from trimask_core.submit.receipt import Receipt
 from trimask_https import PAGE_HASH, WEB
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
 from trimask_moments import exact_totals, moments_people, open_moments
-from trimask_web import REPOSITORY, node, run_node, type_checker
+from trimask_web import run_node
 
 FAR = 4_000_000_000_000
 
@@ -96,39 +93,3 @@ def test_moments_from_the_browser_s_library(moments_lab: Lab, tmp_path: Path) ->
     release = json.loads(path.read_text())
     first, products = exact_totals(signed.study, people)
     assert (release["accepted"], release["first"], release["products"]) == (12, first, products)
-
-
-@pytest.mark.slow
-def test_the_npm_package_in_a_clean_folder(moments_lab: Lab, tmp_path: Path) -> None:
-    """Packed, installed from the file with nothing else, type-checked against, and run: a receipt of every provider."""
-    compiler = type_checker()
-    packed = npm_package.pack(tmp_path)
-    npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", str(packed)]
-    (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
-    subprocess.run(npm, cwd=tmp_path, check=True, capture_output=True)
-    listed = json.loads((tmp_path / "package-lock.json").read_text())["packages"]
-    assert set(listed) == {"", "node_modules/trimask-device"}, "it needs nothing at run time"
-    shutil.copy(REPOSITORY / "tests" / "web" / "npm_program.ts", tmp_path)
-    command = [
-        node(),
-        str(compiler),
-        "--strict",
-        "--target",
-        "es2022",
-        "--module",
-        "nodenext",
-        "npm_program.ts",
-    ]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert found.stdout == ""
-    web = Web(("https://survey.example",), PAGE_HASH)
-    signed = open_moments(moments_lab, release_rows=12, ball_norm=2.0, web=web)
-    (person,) = moments_people(1)
-    given = [signed.study.collector.https, signed.study.id.hex(), json.dumps(person)]
-    trust = {"NODE_EXTRA_CA_CERTS": str(moments_lab.owner / "ca.pem")}
-    sent = json.loads(run_node(tmp_path / "npm_program.js", *given, environment=trust))
-    Receipt.from_json(sent.pop("receipt")).verify(signed.study)
-    assert sent == {
-        "title": signed.study.title, "coalitions": sent["coalitions"], "lasting": False,  # node keeps nothing
-        "refused": next(iter(person)), "state": "sent",
-    }  # fmt: skip

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from trimask_cli.site.page import words as made
 from trimask_core.basics.refusals import Reason
 from trimask_web import REPOSITORY, WEB
 
@@ -30,7 +31,7 @@ APPS_OWN = {
 
 def words(language: str) -> dict[str, str]:
     """The page's catalogue; the module is one JSON object, so that it is covered by the page's integrity like any other."""
-    text = (WEB / "page" / "words" / f"{language}.js").read_text(encoding="utf-8")
+    text = made()[f"page/words/{language}.js"].decode()
     found: dict[str, str] = json.loads(text.partition("export default ")[2].removesuffix(";\n"))
     return found
 

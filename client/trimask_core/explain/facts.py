@@ -35,14 +35,15 @@ from trimask_core.suites import collusion_of
 
 Viewer = Literal["public", "collector", "everybody"]
 # Who sees: everybody, the collector, one party alone, one or several whose program was changed, a named group; and, of who
-# took part: institutions that get a part, whoever invited, and both together.
+# took part: institutions that get a part, and whoever invited.
 Who = Literal[
     "everybody", "collector", "one", "fewer", "one_changed", "collector_changed", "collector_and_changed", "more_changed",
-    "group", "receivers", "inviter", "inviter_and_one",
+    "group", "receivers", "inviter",
 ]  # fmt: skip
 What = Literal[
     "sums_noise", "sums_exact", "totals_noise", "totals_exact", "blocks", "nothing", "as_collector",
-    "as_published", "answers", "own_noise", "estimates", "blurred", "chosen", "subtracted", "unknown",
+    "as_published", "as_promised", "less_noise", "answers", "own_noise", "estimates", "blurred", "chosen",
+    "subtracted", "unknown",
     "took_part", "answered", "who_answered",
 ]  # fmt: skip
 
@@ -255,14 +256,20 @@ def _others(study: Study) -> list[Seen]:
         alone = Seen("one", "nothing")
         public: What = "sums_noise" if noise else "sums_exact"
         return [*changed, collector, Seen("everybody", public, number=people), alone]
-    fewer = Seen("fewer", "as_published", number=len(study.right) - 1)
-    bringing = [] if noise else [Seen("collector_changed", "subtracted")]
-    return [*bringing, Seen("everybody", "totals_noise" if noise else "totals_exact"), fewer]
+    right = len(study.right)
+    if not noise:
+        fewer = Seen("fewer", "as_published", number=right - 1)
+        return [Seen("collector_changed", "subtracted"), Seen("everybody", "totals_exact"), fewer]
+    # Who changes programs can leave its own noise out, and knows what it added.
+    honest = study.moments.honest_providers
+    less = [Seen("fewer", "less_noise", number=right - 1)] if honest > 1 else []
+    enough = Seen("fewer", "as_promised", number=right - honest)
+    return [*less, enough, Seen("everybody", "totals_noise")]
 
 
 def _membership(study: Study) -> list[Seen]:
-    """Who can tell that somebody took part."""
-    invited = [Seen("inviter_and_one", "who_answered")] if study.admission == "invited" else []
+    """Who can tell that somebody took part. An invitation serves once: who has a copy of a link learns by trying."""
+    invited = [Seen("inviter", "who_answered")] if study.admission == "invited" else []
     reminded = [Seen("inviter", "answered")] if study.reminders else invited
     return [Seen("receivers", "took_part"), *reminded]
 
@@ -280,25 +287,39 @@ def _first(study: Study) -> tuple[Said, ...]:
     noise = "noise" if has_noise(study) else "exact"
     parts = _institutions(study, [f"R{k}" for k in range(1, len(study.right) + 1)])
     size = min(_institutions(study, coalition.parties) for coalition in collusion_of(study).coalitions)
-    told = Said("first.told.reminders" if study.reminders else "first.told")
     if isinstance(study.suite, RowsSettings):
         read = "first.read.tagged" if study.rows.tag_holders else "first.read.untagged"
         way = [
             Said("first.way", {"parts": parts, "count": _institutions(study, study.parties)}),
-            Said(f"first.sums.{noise}", {"people": study.release_rows}),
             Said(read, {"size": size}),
+            Said(
+                f"first.sums.{noise}", {"people": study.rows.block_rows}
+            ),  # the collector's; others see more
         ]
     else:
         given = "budget" if study.protection.budget is not None else noise
-        way = [Said("first.shares", {"parts": parts}), Said(f"first.totals.{given}")]
-    return (*way, told, Said("first.back"))
+        shares = (
+            "first.shares.exact"
+            if given == "exact"
+            else "first.shares.both"
+            if parts == 2
+            else "first.shares"
+        )
+        way = [Said(shares, {"parts": parts}), Said(f"first.totals.{given}")]
+    return (*way, told(study), Said("first.back"))
+
+
+def told(study: Study) -> Said:
+    """Who can tell that somebody took part, as the first screen has it."""
+    return Said("first.told.invited" if study.admission == "invited" else "first.told")
 
 
 def _strength_line(weakest: Promise) -> tuple[Said, ...]:
     step = f"step.{weakest.step}"
     if weakest.guess is None:
         return (Said("first.strength.none", {"step": step}),)
-    key = "first.strength.sure" if weakest.guess >= 100 else "first.strength"
+    noise = "first.strength" if weakest.providers else "first.strength.others"  # institutions', or people's
+    key = "first.strength.sure" if weakest.guess >= 100 else noise
     said = Said(key, {"step": step, "guess": weakest.guess})
     if not weakest.providers:
         return (said,)

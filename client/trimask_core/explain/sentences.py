@@ -1,7 +1,7 @@
 """A study in words: `facts` said by the catalogue of a language, explain/words/<language>.json; English where there is none.
 
-The catalogue has every sentence that app, page, terminal and console share; `scripts/web_tables.py` writes the page's copy.
-The exact statement is beside them.
+The catalogue has every sentence that app, page, terminal and console share; `trimask web export` makes the
+page's modules of it. The exact statement is beside them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trimask_core.explain.facts import Promise, Said, Seen, Truth, reached, whole_truth
+from trimask_core.explain.facts import Promise, Said, Seen, Truth, reached, told, whole_truth
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Step
 
@@ -74,6 +74,11 @@ def strength_lines(study: Study, language: str = "en") -> tuple[str, ...]:
     )
 
 
+def told_line(study: Study, language: str = "en") -> str:
+    """Who can tell that somebody took part."""
+    return _said(told(study), catalogue(language))
+
+
 def step_word(step: Step, language: str) -> str:
     """A step in a word."""
     return catalogue(language)[f"step.{step}"]
@@ -116,19 +121,21 @@ def _seen(study: Study, truth: Truth, say: dict[str, str]) -> tuple[tuple[str, s
     """Who could see what, a line each. Many groups of one size that see the same are one line: nobody reads twenty."""
     groups = [line for line in truth.seen if line.who == "group"]
     alike = Counter(map(_kind, groups))
-    told: dict[tuple[str, str], None] = {}  # in order, each once
+    lines: dict[tuple[str, str], None] = {}  # in order, each once
     for line in groups:
         number, size = alike[_kind(line)], len(line.parties)
         many = say["who.groups"].format(number=number, size=size)
         named = say["who.together"].format(names=_names(study, line.parties, say))
         who = named if number <= _MOST_NAMED else many
-        told[who, _what(study, line, say)] = None
+        lines[who, _what(study, line, say)] = None
         if truth.larger_groups and line is _last_unblurred(groups):
             key = "who.larger.one" if truth.larger_groups == 1 else "who.larger.many"
             what, right = reached(study)
-            told[say[key].format(number=truth.larger_groups), say[f"what.{what}"].format(number=right)] = None
+            lines[say[key].format(number=truth.larger_groups), say[f"what.{what}"].format(number=right)] = (
+                None
+            )
     others = [(_who(study, line, say), _what(study, line, say)) for line in truth.seen if line.who != "group"]
-    return (*told, *others)
+    return (*lines, *others)
 
 
 def _kind(line: Seen) -> tuple[str, bool, int]:

@@ -1,6 +1,6 @@
 """The exact statement: what a study's suite does, promises and rests on, in the English that institutions sign.
 
-Its sentences are in words/exact.json, from which the page's copy is made. They are true whatever program one of the parties
+Its sentences are in words/exact.json, which the page has too. They are true whatever program one of the parties
 runs, or say where they count on the agreed one; of the moments suite's secrecy, whatever program up to all but one of the
 right providers run.
 """

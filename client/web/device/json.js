@@ -14,7 +14,7 @@ const DEEPEST = 200;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
 const STRING = /"((?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"/y;
 const SPACE = /[ \t\n\r]*/y;
-const HALF_PAIR = /\p{Surrogate}/u;
+const HALF_PAIR = /[\ud800-\udfff]/u; // with "u" a whole pair is one character
 
 /** @param {Uint8Array | string} source @returns {Json} `SyntaxError` if it is not JSON, or has a number that is not finite */
 export function readJson(source) {

@@ -175,13 +175,18 @@ function others(study) {
     const collector = sees("collector", "blocks", { number: study.rows.blockRows });
     return [...changed, collector, sees("everybody", noise ? "sums_noise" : "sums_exact", { number: people }), sees("one", "nothing")];
   }
-  const bringing = noise ? [] : [sees("collector_changed", "subtracted")];
-  return [...bringing, sees("everybody", noise ? "totals_noise" : "totals_exact"), sees("fewer", "as_published", { number: study.right.length - 1 })];
+  const right = study.right.length;
+  if (!noise) return [sees("collector_changed", "subtracted"), sees("everybody", "totals_exact"), sees("fewer", "as_published", { number: right - 1 })];
+  // Who changes programs can leave its own noise out, and knows what it added.
+  const honest = study.moments.honestProviders;
+  const less = honest > 1 ? [sees("fewer", "less_noise", { number: right - 1 })] : [];
+  return [...less, sees("fewer", "as_promised", { number: right - honest }), sees("everybody", "totals_noise")];
 }
 
-/** Who can tell that somebody took part. @param {Study} study */
+/** Who can tell that somebody took part. An invitation serves once, so whoever has a copy of a link learns by trying it.
+ * @param {Study} study */
 function membership(study) {
-  const invited = study.admission === "invited" ? [sees("inviter_and_one", "who_answered")] : [];
+  const invited = study.admission === "invited" ? [sees("inviter", "who_answered")] : [];
   return [sees("receivers", "took_part"), ...(study.reminders ? [sees("inviter", "answered")] : invited)];
 }
 
@@ -197,12 +202,14 @@ function firstScreen(study) {
   const right = study.right.map((_, place) => `R${place + 1}`);
   const all = [...right, ...study.left.map((_, place) => `L${place + 1}`), "collector"];
   const parts = institutions(study, right);
-  const told = said(study.reminders ? "first.told.reminders" : "first.told");
+  const told = said(study.admission === "invited" ? "first.told.invited" : "first.told");
   const size = Math.min(...explain(study).coalitions.map(({ parties }) => institutions(study, parties)));
-  const way = study.suite === "rows"
-    ? [said("first.way", { parts, count: institutions(study, all) }), said(`first.sums.${noise}`, { people: study.releaseRows }),
-      said(study.rows.tagHolders.length > 0 ? "first.read.tagged" : "first.read.untagged", { size })]
-    : [said("first.shares", { parts }), said(`first.totals.${study.protection.budget !== null ? "budget" : noise}`)];
+  const shares = noise === "exact" ? "first.shares.exact" : parts === 2 ? "first.shares.both" : "first.shares";
+  const way = study.suite === "rows" // sums: the collector's; public ones are over more
+    ? [said("first.way", { parts, count: institutions(study, all) }),
+      said(study.rows.tagHolders.length > 0 ? "first.read.tagged" : "first.read.untagged", { size }),
+      said(`first.sums.${noise}`, { people: study.rows.blockRows })]
+    : [said(shares, { parts }), said(`first.totals.${study.protection.budget !== null ? "budget" : noise}`)];
   return [...way, told, said("first.back")];
 }
 
@@ -210,6 +217,7 @@ function firstScreen(study) {
 function strengthLine({ guess, step: one, providers: number }) {
   const step = `step.${one}`;
   if (guess === null) return [said("first.strength.none", { step })];
-  const line = said(guess >= 100 ? "first.strength.sure" : "first.strength", { step, guess });
+  const noise = number > 0 ? "first.strength" : "first.strength.others"; // institutions', or people's
+  const line = said(guess >= 100 ? "first.strength.sure" : noise, { step, guess });
   return number > 0 ? [line, said(`first.providers.${number === 1 ? "one" : "many"}`, { number })] : [line];
 }

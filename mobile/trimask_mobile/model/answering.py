@@ -13,6 +13,9 @@ from trimask_mobile.model.problem import Problem
 from trimask_mobile.model.shown import Shown
 from trimask_mobile.model.words import LANGUAGES
 
+CONSENT = ""
+"""Where `problems` says what the consent lacks; no question has this name."""
+
 
 class Answering:
     """`participation` is there while a form is open; `send` is told when its last page is done."""
@@ -73,12 +76,25 @@ class Answering:
         """What stands in the name field."""
         if name != self.part.name:
             self.part.name = name
-            self._noted()
+            self._signed()
 
     def agree(self, agreed: bool) -> None:
         """The tick below the consent."""
         self.part.agreed = agreed
+        self._signed()
+
+    def _signed(self) -> None:
+        """A message that says what the consent lacks says less at once."""
+        if CONSENT in self.problems:
+            self._tell_unsigned()
         self._noted()
+
+    def _tell_unsigned(self) -> None:
+        words = self._shown.words
+        lacks = f" {words.say('and')} ".join(
+            words.say(f"consent.missing.{one}") for one in self.part.unsigned
+        )
+        self.problems = {CONSENT: words.say("consent.missing", what=lacks)} if lacks else {}
 
     def answer(self, name: str, value: Any) -> None:
         """An answer as it is given; a message that stood below it goes, or changes, at once."""
@@ -110,7 +126,9 @@ class Answering:
             self.moved()
             return
         if part.step == "consent":
-            if not part.ready_to_sign:
+            if part.unsigned:
+                self._tell_unsigned()
+                shown.changed()
                 return
             consent = self.consent = part.sign(shown.device.clock.now_ms())
             device = shown.device

@@ -125,9 +125,10 @@ class Participation:
         return {asked.name: words for asked in self.questions if (words := self.problem(asked))}
 
     @property
-    def ready_to_sign(self) -> bool:
-        """Whether the consent can be given: agreed to, and with a name under it."""
-        return self.agreed and len(self.name.strip()) >= 2
+    def unsigned(self) -> tuple[str, ...]:
+        """What the consent still lacks: "agree", "name"."""
+        lacks = {"agree": not self.agreed, "name": not self.name.strip()}
+        return tuple(what for what, missing in lacks.items() if missing)
 
     def answers(self) -> dict[str, bool | float | str]:
         """What is masked and sent."""

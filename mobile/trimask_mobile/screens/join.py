@@ -14,6 +14,7 @@ from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 from kivy.uix.boxlayout import BoxLayout
 
 from trimask_core.study.guarantee import STEPS
+from trimask_mobile.model.answering import CONSENT
 from trimask_mobile.model.device import short_hash
 from trimask_mobile.model.words import local_time
 from trimask_mobile.widgets.basics import PushButton
@@ -171,7 +172,7 @@ class ConsentScreen(Page):
         ids.agree.selected = part.agreed
         if ids.person.text != part.name:
             ids.person.text = part.name
-        ids.sign.disabled = not part.ready_to_sign
+        ids.missing.text = self.guide.answering.problems.get(CONSENT, "")
         self.progress = part.progress
 
 

@@ -144,7 +144,8 @@ def _too_noisy(
         columns, rows, epsilon,
         f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
         f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
-        f"It would take {advice}; fewer columns help too{merged}{remedy}.",
+        f"It would take {advice}, and may take far more (`trimask plan --study` says how many); fewer columns help "
+        f"too{merged}{remedy}.",
     )  # fmt: skip
 
 

@@ -71,7 +71,10 @@ def _study(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
 
 def _page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--page", type=Path, metavar="DIR", help="the page's files, in place of those that come with trimask"
+        "--page",
+        type=Path,
+        metavar="DIR",
+        help="a page of your own, or another version's files, in place of those here",
     )
 
 

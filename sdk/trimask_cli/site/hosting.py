@@ -64,11 +64,9 @@ def write_site(out: Path, signed: SignedStudy, files: dict[str, bytes], *, repla
 def headers_of(study: Study, files: dict[str, bytes]) -> dict[str, str]:
     """What a host should send with every file. The policy is the page's own, narrowed to this study's nodes; framing can be
     forbidden by a header alone. How long a file may be kept is its name's affair: `caching`."""
-    scripts = _SCRIPTS.search(files[INDEX].decode())
-    if scripts is None:
-        raise ConfigError(f"{INDEX} has no content security policy")
+    scripts = _SCRIPTS.search(files[INDEX].decode())  # a page of somebody's own has no script in its index
     nodes = sorted({party.https for party in (study.collector, *study.right)})
-    policy = POLICY.format(scripts=scripts[1], connect=" ".join(nodes))
+    policy = POLICY.format(scripts=scripts[1] if scripts else "", connect=" ".join(nodes)).replace(" ;", ";")
     return {
         "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",

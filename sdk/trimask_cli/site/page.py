@@ -27,6 +27,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimask_core.basics.errors import ConfigError
+from trimask_core.explain import statement
+from trimask_core.explain.sentences import LANGUAGES, catalogue
+from trimask_core.moments import collusion as moments_collusion
+from trimask_core.rows import collusion as rows_collusion
 
 _WORD = re.compile(r"[\w$#]+")
 _SPACE = re.compile(r"[ \t\r]+")
@@ -193,14 +197,27 @@ _LINKED = re.compile(r'<link rel="(stylesheet|icon)" href="([^"]+)"')
 _CHARSET = '<meta charset="utf-8">'
 
 
+def words() -> dict[str, bytes]:
+    """The page's modules of words, which no folder has: a JSON object a language, and the exact statement's sentences."""
+    exact = statement.sentences() | rows_collusion.WORDS | moments_collusion.WORDS
+    said = {"exact": exact, **{tag: catalogue(tag) for tag in LANGUAGES}}
+    return {
+        f"page/words/{name}.js": f"export default {json.dumps(texts, ensure_ascii=False, indent=1)};\n".encode()
+        for name, texts in said.items()
+    }
+
+
 def page_of(folder: Path) -> dict[str, bytes]:
-    """Every file of the page by its name, ready to be served."""
+    """Every file of the page by its name, ready to be served: made of our sources, or somebody's own as they stand."""
+    if not all((folder / name).is_dir() for name in ("page", "device")):
+        return _own_page(folder)
     sources = {
         path.relative_to(folder).as_posix(): lean(path.name, path.read_bytes())
         for name in _FOLDERS
         for path in sorted((folder / name).rglob("*"))
         if path.is_file() and path.suffix in {".js", ".css", *_LEFT_AS_THEY_ARE}
     }
+    sources |= {path: lean(path, content) for path, content in words().items()}
     try:
         index, not_found = ((folder / name).read_text(encoding="utf-8") for name in (INDEX, NOT_FOUND))
     except OSError as error:
@@ -215,6 +232,19 @@ def page_of(folder: Path) -> dict[str, bytes]:
     names[scripts[0]] = _hashed("app.js", whole)
     files[names[scripts[0]]] = whole
     files[INDEX], files[NOT_FOUND] = _index(index, names, files).encode(), not_found.encode()
+    return files
+
+
+def _own_page(folder: Path) -> dict[str, bytes]:
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    for beside in (SUMS, "study.json"):
+        files.pop(beside, None)
+    if INDEX not in files:
+        raise ConfigError(f"{folder} is no page: it has no {INDEX}")
     return files
 
 

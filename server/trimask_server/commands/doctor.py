@@ -65,7 +65,7 @@ def examine(config: NodeConfig, role: NodeRole, parties: Iterable[Party] = ()) -
     if barred:
         yield from barred
         return
-    yield from file_findings(config.keys, role)
+    yield from file_findings(config.keys, role, printed=bool(config.storage_key_command))
     yield from mode_findings(config.keys)
     if all((config.keys / name).exists() for name in FILES):  # otherwise it was reported already
         yield from certificate_findings(config.keys, int(time.time() * 1000))
@@ -104,6 +104,12 @@ def _contents(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
             read(keys)
         except TrimaskError as error:
             yield bad(str(keys / name), str(error), "put it back from your backup of the key folder")
+    if config.storage_key_command:
+        try:
+            KeyRing.open(keys, config.storage_key_command)
+            yield fine("storage_key_command", "prints the keys of the store")
+        except TrimaskError as error:
+            yield bad("storage_key_command", str(error), "run it by hand, as the node's user")
     yield from operator_findings(keys)
 
 

@@ -117,7 +117,7 @@ def run_rotate(args: argparse.Namespace) -> int:
     from trimask_server.store.data_keys import KeyRing, rotate_storage_key
 
     config, role = _load(args.config)
-    ring = KeyRing.open(config.keys)
+    ring = KeyRing.open(config.keys, config.storage_key_command)
     done = asyncio.run(rotate_storage_key(config, role, ring, destroy_retired=args.destroy_retired))
     print(f"Wrapped under the fresh master key {done.key_id}: {done.rewrapped} data keys.")
     if args.destroy_retired:

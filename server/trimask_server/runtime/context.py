@@ -72,8 +72,8 @@ class NodeKeys:
         return self.moments.commitment(study.id)
 
 
-def load_keys(folder: Path) -> NodeKeys:
-    """The key files `trimask keys` writes."""
+def load_keys(folder: Path, storage_key_command: tuple[str, ...] = ()) -> NodeKeys:
+    """The key files `trimask keys` writes, and what a command prints of the store's."""
 
     def read(name: str) -> bytes:
         try:
@@ -91,7 +91,7 @@ def load_keys(folder: Path) -> NodeKeys:
         roots=read("ca.pem"),
         operator=read(OPERATOR_CERTIFICATE) if (folder / OPERATOR_CERTIFICATE).exists() else b"",
         moments=MomentsSecret.load(folder) if (folder / MOMENTS_KEY).exists() else None,
-        storage=KeyRing.open(folder),
+        storage=KeyRing.open(folder, storage_key_command),
     )
 
 
@@ -319,7 +319,7 @@ def make_context(
 ) -> NodeContext:
     """A node's context, made from its settings; whatever is given is used instead."""
     key_folder = None if keys else Path(config.keys)
-    keys = keys or load_keys(config.keys)
+    keys = keys or load_keys(config.keys, config.storage_key_command)
     clock = clock or SystemClock()
     source = source or SystemRandom()
     log = logs.configure(config.name, config.log_format)

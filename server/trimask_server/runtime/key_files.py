@@ -103,8 +103,8 @@ def folder_findings(folder: Path) -> list[Finding]:
     return [bad(str(folder), said, f"chown it to the node's user, or run this as uid {owner}")]
 
 
-def file_findings(folder: Path, role: NodeRole) -> list[Finding]:
-    """What a node of a role must have, and may miss."""
+def file_findings(folder: Path, role: NodeRole, *, printed: bool = False) -> list[Finding]:
+    """What a node of a role must have, and may miss; with `printed` a command has the keys of its store."""
     needed = ["identity.key", "tls.pem", "tls.key", "ca.pem"]
     if role == "right" and not (folder / "sealing.keys").exists():
         needed.append("sealing.key")
@@ -116,7 +116,7 @@ def file_findings(folder: Path, role: NodeRole) -> list[Finding]:
         found.append(
             weak(str(folder / MOMENTS_KEY), "is missing: no study of the moments suite can be approved", fix)
         )
-    if not (folder / STORAGE_KEYS).exists():
+    if not (folder / STORAGE_KEYS).exists() and not printed:
         found.append(
             weak(
                 str(folder / STORAGE_KEYS),

@@ -89,6 +89,11 @@ class NodeConfig:
     listen: str = _said(
         "where devices and researchers connect: TLS; required, except on left providers", default=""
     )
+    storage_key_command: tuple[str, ...] = _said(
+        "a program and its arguments that prints the [master keys](operations.md#master-key) of the store, from a key "
+        "management service or hardware module; left out, they are in `storage.keys`",
+        default=(),
+    )
     owner_tls_name: str = _said(
         "the DNS name in the owner's certificate: on the collector, and on right providers that sign invitations or "
         "tell which were used; one owner for all studies of a node",

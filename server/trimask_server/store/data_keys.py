@@ -9,15 +9,18 @@ A store is given a fresh master key whether its node runs or not.
 A node's master keys for what it stores: a small file beside its other keys, never in the database or a backup.
 
 Master keys wrap data keys (`data_keys`), nothing else. The newest active one wraps; retired ones only unwrap what they
-wrapped before they were retired.
+wrapped before they were retired. A command (of a key management service, of a hardware module) may print them instead, for
+every start: 64 hexadecimal digits a line, the first of which wraps. What is in the file then only unwraps.
 
 Files of keys are written whole or not at all, never readable by others for an instant, their old bytes overwritten.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,6 +108,7 @@ FILE_NAME = "storage.keys"
 MasterKeyState = Literal["active", "retired"]
 _FORMAT = "trimask-storage-keys/1"
 _KEY_BYTES = 32
+_COMMAND_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -122,17 +126,26 @@ class MasterKey:
 
 
 class KeyRing:
-    """Master keys, oldest first. With a path, the file is looked at again whenever it may have changed."""
+    """Master keys, oldest first. With a path, the file is looked at again whenever it may have changed; keys that a command
+    `printed` come after it, and wrap."""
 
-    def __init__(self, keys: Iterable[MasterKey], path: Path | None = None) -> None:
+    def __init__(
+        self, keys: Iterable[MasterKey], path: Path | None = None, printed: tuple[MasterKey, ...] = ()
+    ) -> None:
         self._keys = tuple(keys)
         self._path = path
+        self._printed = printed
         self._read_at = _stamp(path)
-        if not any(key.state == "active" for key in self._keys):
+        if not any(key.state == "active" for key in self._all()):
             raise ConfigError(f"{path or 'the ring'} has no active storage key")
 
     def __repr__(self) -> str:
-        return f"KeyRing({[key.key_id for key in self._keys]})"
+        return f"KeyRing({[key.key_id for key in self._all()]})"
+
+    def _all(self) -> tuple[MasterKey, ...]:
+        if not self._printed:
+            return self._keys
+        return (*(replace(key, state="retired") for key in self._keys), *self._printed)
 
     @classmethod
     def generate(cls, source: RandomSource | None = None) -> KeyRing:
@@ -140,9 +153,11 @@ class KeyRing:
         return cls([MasterKey.generate(source or SystemRandom())])
 
     @classmethod
-    def open(cls, folder: Path) -> KeyRing:
-        """The ring in a node's key folder; made if there is none."""
+    def open(cls, folder: Path, command: Sequence[str] = ()) -> KeyRing:
+        """The ring in a node's key folder; made if there is none and no `command` prints it."""
         path = folder / FILE_NAME
+        if command:
+            return cls(_read(path) if path.exists() else (), path, _printed_by(command))
         if not path.exists():
             try:
                 create_secret(path, cls.generate()._text())
@@ -158,8 +173,9 @@ class KeyRing:
         """Every key, as the file has them now."""
         stamp = _stamp(self._path)
         if self._path is not None and stamp != self._read_at:
-            self._keys, self._read_at = tuple(_read(self._path)), stamp
-        return self._keys
+            gone = stamp is None and self._printed
+            self._keys, self._read_at = () if gone else tuple(_read(self._path)), stamp
+        return self._all()
 
     @property
     def active(self) -> MasterKey:
@@ -177,13 +193,19 @@ class KeyRing:
         )
 
     def add(self, source: RandomSource | None = None) -> MasterKey:
-        """Put a fresh key into the file as the one that wraps, and retire the others."""
+        """Put a fresh key into the file as the one that wraps, and retire the others; a printed one wraps already."""
+        if self._printed:
+            return self.active
         fresh = MasterKey.generate(source or SystemRandom())
         self._replace([*(replace(key, state="retired") for key in self.keys), fresh])
         return fresh
 
     def destroy_retired(self) -> int:
         """Take every retired key out of the file, for ever; how many. What they alone wrap can never be read again."""
+        if self._printed:
+            gone = len(self.keys) - len(self._printed)
+            destroy_secret(self._path or Path(FILE_NAME))
+            return gone
         kept = [key for key in self.keys if key.state == "active"]
         gone = len(self.keys) - len(kept)
         if gone:
@@ -200,6 +222,37 @@ class KeyRing:
     def _text(self) -> str:
         keys = [{"id": key.key_id, "state": key.state, "key": key.secret.hex()} for key in self._keys]
         return json.dumps({"format": _FORMAT, "keys": keys}, indent=1) + "\n"
+
+
+def _printed_by(command: Sequence[str]) -> tuple[MasterKey, ...]:
+    """The master keys that a command prints, the one that wraps last. What it prints is in no message."""
+    said = f"storage_key_command {command[0]!r}"
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise ConfigError(f"{said} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{said} has not ended after {_COMMAND_SECONDS} s") from None
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ConfigError(f"{said} ended with status {done.returncode}: {''.join(why)[:200]}")
+    try:
+        secrets = [bytes.fromhex(line) for line in done.stdout.decode("ascii").split()]
+    except ValueError:
+        secrets = []
+    if not secrets or any(len(secret) != _KEY_BYTES for secret in secrets):
+        raise ConfigError(f"{said} must print storage keys, 64 hexadecimal digits a line, and nothing else")
+    keys = [
+        MasterKey(hashlib.sha256(b"trimask storage key" + secret).hexdigest()[:16], "retired", secret)
+        for secret in reversed(secrets)
+    ]
+    return (*keys[:-1], replace(keys[-1], state="active"))
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

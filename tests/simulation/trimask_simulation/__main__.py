@@ -59,7 +59,10 @@ class HostileTable:
 def _run(seed: int, chosen: argparse.Namespace, *, keep: bool) -> Result:
     kind = adversary_of(seed) if chosen.adversaries else ""
     with tempfile.TemporaryDirectory(prefix="trimask-simulation-") as folder:
-        return run_seed(seed, Path(folder), keep=keep, adversary=kind, withdrawing=chosen.withdrawals or None)
+        return run_seed(
+            seed, Path(folder), keep=keep, adversary=kind, withdrawing=chosen.withdrawals or None,
+            workers=chosen.workers,
+        )  # fmt: skip
 
 
 def main() -> int:
@@ -74,6 +77,7 @@ def main() -> int:
     parser.add_argument(
         "--withdrawals", action="store_true", help="people withdraw in every seed (WITHDRAWALS=1)"
     )
+    parser.add_argument("--workers", type=int, default=1, help="processes of every node (WORKERS=2)")
     chosen = parser.parse_args()
     if chosen.seed is not None:
         result = _run(chosen.seed, chosen, keep=True)
@@ -86,6 +90,7 @@ def main() -> int:
     hostile = HostileTable()
     failed: list[Result] = []
     again = "ADVERSARIES=1 " if chosen.adversaries else "WITHDRAWALS=1 " if chosen.withdrawals else ""
+    again += f"WORKERS={chosen.workers} " if chosen.workers > 1 else ""
     begun = time.monotonic()
     for done, seed in enumerate(range(chosen.first, chosen.first + chosen.seeds), 1):
         result = _run(seed, chosen, keep=False)

@@ -2,6 +2,10 @@
 
 What is replaced is the writer's thread, by a callback at a moment the seed chooses, and the connection, by one that
 fails: out of disk, or killed just before or just after a commit.
+
+Several workers of a node share the file, as they share a schema on PostgreSQL: one writer at a time, each seeing what was
+committed before. Then a connection may also be lost at a commit, which took place or did not: the group is run again,
+after others have written (`trimask_server.store.postgres`).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trimask_server.store.group_writer import GroupWriter
+from trimask_server.store.group_writer import GroupWriter, RunAgain
 from trimask_server.store.interface import Migration, Transaction
 from trimask_server.store.sqlite import SqliteStore, _SqliteSession, migrate
 from trimask_simulation.faults import Faults
@@ -33,6 +37,7 @@ class DiskState:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.full = False
+        self.open: list[SimulatedDatabase] = []  # of processes that are alive
 
 
 class _Killed(BaseException):
@@ -70,6 +75,31 @@ class _Connection:
             raise sqlite3.OperationalError("database or disk is full")
 
 
+class _SharedSession(_SqliteSession):
+    """A worker's connection to a store that others write too, which may be lost at a commit."""
+
+    def __init__(self, database: SimulatedDatabase, connection: Any) -> None:
+        super().__init__(connection)
+        self._database = database
+        self._group = self._committed = 0
+
+    def begin(self, group: int, *, exclusive: bool) -> bool:
+        if group == self._group:
+            self._database.let_others_write()
+        self._group = group
+        return group != self._committed and super().begin(group, exclusive=exclusive)
+
+    def commit(self) -> None:
+        lost = self._database.connection_lost()
+        if lost == "before":
+            self.rollback()
+            raise RunAgain
+        super().commit()
+        self._committed = self._group
+        if lost:
+            raise RunAgain
+
+
 class _Writer(GroupWriter):
     """The production writer without its thread: what has gathered runs at a moment of the seed's choice."""
 
@@ -89,6 +119,8 @@ class _Writer(GroupWriter):
 
     def _flush(self) -> None:
         jobs, self._jobs = self._jobs, []
+        if not jobs:  # they ran while another worker was looking for its connection
+            return
         try:
             self._run_group(jobs)
         except _Killed:
@@ -101,7 +133,7 @@ class SimulatedDatabase(SqliteStore):
     def __init__(
         self, process: Process, state: DiskState, name: str, migrations: Sequence[Migration], *,
         loop: asyncio.AbstractEventLoop, trace: Trace, faults: Faults, delay: random.Random, kill: Callable[[Process], None],
-        after_commit: Callable[[sqlite3.Connection], None],
+        after_commit: Callable[[sqlite3.Connection], None], node: str = "", shared: bool = False,
     ) -> None:  # fmt: skip
         self.state, self.trace = state, trace
         self.path = state.folder / name
@@ -111,13 +143,15 @@ class SimulatedDatabase(SqliteStore):
         self._writing = self._connect()
         migrate(self._writing, migrations, self.path)
         # Drawn by the system when a store is made; here from the seed, like everything.
-        self.generation = hashlib.sha256(process.name.encode()).digest()[:16]
+        self.generation = hashlib.sha256((node or process.name).encode()).digest()[:16]
         self._writing.execute(
             "UPDATE store_facts SET value = ? WHERE name = 'generation'", (self.generation,)
         )
         self._reading = self._connect()
         self._connection: Any = _Connection(self, self._writing)
-        self._writer: Any = _Writer(self, _SqliteSession(self._connection))
+        session = _SharedSession(self, self._connection) if shared else _SqliteSession(self._connection)
+        self._writer: Any = _Writer(self, session)
+        state.open.append(self)
         process.on_death.append(self.close)
 
     def _connect(self) -> sqlite3.Connection:
@@ -140,6 +174,20 @@ class SimulatedDatabase(SqliteStore):
         """The process was struck."""
         self._kill(self._process)
 
+    def connection_lost(self) -> str:
+        """Whether the connection is lost at this commit, and on which side of it."""
+        if not self._faults.strike("database connection lost"):
+            return ""
+        when = self._delay.choice(("before", "after"))
+        self.trace.fault("database connection lost", str(self._process), f"{when} a commit")
+        return when
+
+    def let_others_write(self) -> None:
+        """What other workers have waiting comes first, in their own processes."""
+        for other in self.state.open:
+            if other is not self and other._process.alive and not other._process.suspended:
+                other._process.context().run(other._writer._flush)
+
     def committed(self) -> None:
         """A group is on disk."""
         self._after_commit(self._writing)
@@ -150,6 +198,11 @@ class SimulatedDatabase(SqliteStore):
 
     def close(self) -> None:
         """The process is dead. The last connection to close tidies the write-ahead log up, which no killed one does."""
+        self.state.open.remove(self)
+        if self.state.open:
+            self._reading.close()
+            self._writing.close()
+            return
         files = [self.path, self.path.with_name(self.path.name + "-wal")]
         left = [path.read_bytes() if path.exists() else b"" for path in files]
         self._reading.close()

@@ -26,6 +26,9 @@ KINDS: dict[str, float] = {
     "disk full": 0.04,  # per second; for a while, at one node
     "clock step": 0.05,  # per second; one node's clock jumps by up to two hours, either way
     "device killed": 0.03,  # per call or disk operation of a device
+    # Only where a node has several workers:
+    "worker suspended": 0.10,  # per second; for up to a minute, four times as long as a lease
+    "database connection lost": 0.05,  # per commit; before it or after it, and the writer does not know which
 }
 
 

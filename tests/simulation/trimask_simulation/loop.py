@@ -2,7 +2,8 @@
 
 Nothing waits: when no callback is ready the clock jumps to the next timer. Which of the ready callbacks runs next is
 drawn from the seed. Every callback carries its context, and a context says which process it belongs to; a killed
-process is one whose callbacks are dropped. No `finally` of its own runs, as none runs after kill -9.
+process is one whose callbacks are dropped. No `finally` of its own runs, as none runs after kill -9. A suspended one
+(its machine was moved, or swaps) is one whose callbacks wait.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Process:
     name: str
     number: int
     alive: bool = True
+    suspended: bool = False
+    waiting: list[asyncio.Handle] = field(default_factory=list)  # what came while it was suspended
     on_death: list[Callable[[], None]] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -93,10 +96,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = handle._context.get(CURRENT) if handle._context is not None else None
         if handle.cancelled() or (process is not None and not process.alive):
             return
+        if process is not None and process.suspended:
+            process.waiting.append(handle)
+            return
         self.steps += 1
         handle._run()
         if process is not None and self.after_step is not None:
             self.after_step(process)
+
+    def resume(self, process: Process) -> None:
+        """Let a suspended process go on: what came meanwhile comes now, and it does not know that time has passed."""
+        process.suspended = False
+        self._ready.extend(process.waiting)  # type: ignore[attr-defined]
+        process.waiting.clear()
 
     def _write_to_self(self) -> None:
         """Nobody sleeps in a selector that would have to be woken."""

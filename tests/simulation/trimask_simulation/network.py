@@ -20,6 +20,7 @@ from grpc.aio import AioRpcError, Metadata
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import REASON_KEY
 from trimask_core.study.party import Party
+from trimask_server.local.cluster import node_of
 from trimask_server.runtime.context import NodeContext, Peers
 from trimask_server.runtime.inbound_limits import Limits
 from trimask_server.runtime.interceptors import Admission, GuardedServer
@@ -27,7 +28,9 @@ from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace
 
-__all__ = ["Endpoint", "Network", "SimulatedPeers"]
+__all__ = ["WORKER_PORT", "Endpoint", "Network", "SimulatedPeers"]
+
+WORKER_PORT = 3  # on which a worker is reached itself; on the others any of a node's
 
 
 class Endpoint:
@@ -104,6 +107,7 @@ class _Call:
     waits: bool
     answer: asyncio.Future[bytes]
     lose_reply: str = ""
+    worker: str = ""  # who it has come to
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @property
@@ -128,12 +132,15 @@ class Network:
         self._up: dict[str, tuple[Process, dict[int, Endpoint]]] = {}
         self._waiting: dict[str, list[_Call]] = {}
         self._cut: dict[frozenset[str], int] = {}
+        self._connected: dict[tuple[str, str], str] = {}  # which of a node's workers a caller has come to
 
     def up(self, process: Process, ports: dict[int, Endpoint]) -> None:
         """A process listens; what waited for it is delivered."""
         self._up[process.name] = (process, ports)
         process.on_death.append(lambda: self._down(process))
-        for call in self._waiting.pop(process.name, []):
+        waiting = self._waiting.pop(process.name, [])
+        waiting += self._waiting.pop(node_of(process.name), [])
+        for call in waiting:
             self._later(self._delay.uniform(0.001, 0.3), lambda call=call: self._arrive(call))
 
     def _down(self, process: Process) -> None:
@@ -151,7 +158,18 @@ class Network:
         self._later(seconds, mend)
 
     def _is_cut(self, call: _Call) -> bool:
-        return self._faults.on and self._cut.get(frozenset((call.sender, call.target)), 0) > 0
+        return self._faults.on and self._cut.get(frozenset((call.sender, call.worker)), 0) > 0
+
+    def _worker(self, call: _Call) -> str:
+        """Who takes a call: the worker it is for, or any of a node's, for a while always the same."""
+        if call.port == WORKER_PORT:
+            return call.target
+        up = [name for name in self._up if node_of(name) == call.target]
+        link = (call.sender, call.target)
+        known = self._connected.get(link, "")
+        if len(up) > 1 and (known not in up or self._delay.random() < 0.05):
+            known = self._connected[link] = self._delay.choice(sorted(up))
+        return known if known in up else up[0] if up else call.target
 
     def _later(self, seconds: float, then: Callable[[], None]) -> None:
         self._loop.call_later(seconds, then, context=self._outside)
@@ -222,6 +240,7 @@ class Network:
             self._later(at, broken)
 
     def _arrive(self, call: _Call) -> None:
+        call.worker = self._worker(call)
         if self._is_cut(call):
             self._trace.event(f"{call.sender}>{call.target}", f"cut off {call.method}")
             if call.waits and not call.answer.done():
@@ -229,7 +248,7 @@ class Network:
             else:
                 call.fail(_unavailable("no route"))
             return
-        found = self._up.get(call.target)
+        found = self._up.get(call.worker)
         if found is None:
             if call.waits:
                 self._waiting.setdefault(call.target, []).append(call)

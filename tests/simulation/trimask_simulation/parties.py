@@ -14,7 +14,7 @@ from typing import Any
 
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_server.collector.publication import place_files
-from trimask_server.local.cluster import role_of
+from trimask_server.local.cluster import node_of, role_of
 from trimask_server.programs.roles import Node, assemble
 from trimask_server.right.sealing_keys import RingKey, SealingRing
 from trimask_server.runtime.context import NodeKeys, Workers, make_context
@@ -27,7 +27,7 @@ from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_simulation.disk import DiskState, SimulatedDatabase
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
-from trimask_simulation.network import Endpoint, Network, SimulatedPeers
+from trimask_simulation.network import WORKER_PORT, Endpoint, Network, SimulatedPeers
 from trimask_simulation.people import Keys
 from trimask_simulation.trace import Trace, TraceHandler
 
@@ -78,7 +78,7 @@ class _InlineWorkers(Workers):
 
 @dataclass
 class Party:
-    """A node, whatever process runs it at the moment."""
+    """A node, or a worker of one (R1#2), whatever process runs it at the moment."""
 
     name: str
     tls_name: str
@@ -91,6 +91,8 @@ class Party:
     seed: int
     after_commit: Callable[[str, sqlite3.Connection], None]
     max_attempts: int = 30
+    beside: Party | None = None  # the first worker of this node, with which it shares the disk
+    shared: bool = False  # the node has several workers
     number: int = 0
     process: Process | None = None
     node: Node | None = None
@@ -98,7 +100,7 @@ class Party:
     clock: SkewedClock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.disk = DiskState(self.folder)
+        self.disk = DiskState(self.folder) if self.beside is None else self.beside.disk
         skew = random.Random(f"skew {self.name} {self.seed}")
         self.clock = SkewedClock(self.loop, skew.choice((0.0, skew.uniform(-300, 300))))
 
@@ -126,21 +128,22 @@ class Party:
     async def _run(self, process: Process) -> None:
         delay = random.Random(f"delays {self.name} {self.number} {self.seed}")
         await asyncio.sleep(delay.uniform(0.05, 1.0))
-        role = role_of(self.name)
+        role, name = role_of(self.name), node_of(self.name)
         database = SimulatedDatabase(
             process, self.disk, self.database_path.name, COLLECTOR if role == "collector" else PROVIDER,
             loop=self.loop, trace=self.trace, faults=self.faults, delay=delay, kill=self.kill,
-            after_commit=lambda connection: self.after_commit(self.name, connection),
+            after_commit=lambda connection: self.after_commit(name, connection), node=name, shared=self.shared,
         )  # fmt: skip
         context = make_context(
             role,
             NodeConfig(
-                name=self.name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
+                name=name, data=self.folder, keys=self.folder, peer_listen="", poll_seconds=1.0,
+                worker_listen=f"{self.name}:{WORKER_PORT}" if self.shared else "",
                 attempt_timeout_seconds=30.0, max_attempts=self.max_attempts, owner_tls_name="owner",
                 rate_limit_per_second=0.0,
             ),
             keys=NodeKeys(
-                self.keys.identity, b"", b"", b"", moments=self.keys.moments, storage=storage_ring(self.name)
+                self.keys.identity, b"", b"", b"", moments=self.keys.moments, storage=storage_ring(name)
             ),
             clock=self.clock,
             source=DeterministicRandom(f"{self.name} {self.number} {self.seed}"),
@@ -148,7 +151,7 @@ class Party:
             peers=SimulatedPeers(self.network, self.name, self.tls_name),
             workers=_InlineWorkers(self.disk, delay),
         )  # fmt: skip
-        context.log.handlers = [TraceHandler(self.trace, str(process))]
+        context.log.handlers = [TraceHandler(self.trace)]
         host = Host(context)
         await host.load()
         node = assemble(
@@ -156,13 +159,9 @@ class Party:
         )
         services = node.services
         await host.record_start(services.key_names)
-        self.network.up(
-            process,
-            {
-                PUBLIC_PORT: Endpoint(context, services.public, services.gate(mutual=False), public=True),
-                PEER_PORT: Endpoint(context, services.peer, services.gate(mutual=True), public=False),
-            },
-        )
+        peer = Endpoint(context, services.peer, services.gate(mutual=True), public=False)
+        public = Endpoint(context, services.public, services.gate(mutual=False), public=True)
+        self.network.up(process, {PUBLIC_PORT: public, PEER_PORT: peer, WORKER_PORT: peer})
         host.begin()
         await database.scrub()
         services.begin()

@@ -7,6 +7,8 @@ import hashlib
 import logging
 from collections import Counter
 
+from trimask_simulation.loop import CURRENT
+
 __all__ = ["Trace", "TraceHandler"]
 
 
@@ -43,15 +45,15 @@ class Trace:
 class TraceHandler(logging.Handler):
     """A node's own log, in the trace. Tracebacks are kept as text only: they name lines of source."""
 
-    def __init__(self, trace: Trace, who: str) -> None:
+    def __init__(self, trace: Trace) -> None:
         super().__init__()
         self._trace = trace
-        self._who = who
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._trace.event(self._who, f"{record.levelname} {record.getMessage()}")
+        who = str(CURRENT.get())  # workers of a node have one logger
+        self._trace.event(who, f"{record.levelname} {record.getMessage()}")
         if record.exc_info and isinstance(record.exc_info[1], (TypeError, AttributeError, NameError)):
-            self._trace.mistakes.append(f"{self._who}: {record.exc_info[1]!r}")
+            self._trace.mistakes.append(f"{who}: {record.exc_info[1]!r}")
         if record.exc_info and record.exc_info[1] is not None and self._trace._keep:
             text = logging.Formatter().formatException(record.exc_info)
             self._trace.lines += [f"{'':25}{line}" for line in text.splitlines()]

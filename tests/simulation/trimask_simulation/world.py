@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -112,6 +112,7 @@ class _World:
         keep: bool,
         adversary: Adversary | None,
         withdrawing: bool,
+        workers: int,
     ) -> None:
         self.seed = seed
         self.adversary = adversary
@@ -130,8 +131,12 @@ class _World:
             self.parties[name] = Party(
                 name, card.tls_name, keys[name], folder / name, self.loop,
                 self.network, self.trace, self.faults, seed, self._after_commit,
-                max_attempts=30 if adversary is None else _TRIES_BESIDE_AN_ADVERSARY,
+                max_attempts=30 if adversary is None else _TRIES_BESIDE_AN_ADVERSARY, shared=workers > 1,
             )  # fmt: skip
+        for first in list(self.parties.values()):
+            for number in range(2, workers + 1):
+                name = f"{first.name}#{number}"
+                self.parties[name] = replace(first, name=name, beside=first)
         times = (lambda _: 1) if adversary is None else adversary.copies
         order = [person for person in range(PEOPLE) for _ in range(times(person))]
         self._chance.shuffle(order)
@@ -197,10 +202,18 @@ class _World:
                 jump = self._chance.uniform(-7200.0, 7200.0)
                 self.trace.fault("clock step", name, f"by {jump:.0f} s")
                 party.clock.skew_seconds += jump
+            if party.shared and self.faults.strike("worker suspended"):
+                self._suspend(party.process, self._chance.uniform(1.0, 60.0))
         self.faults.on = False
         for party in self.parties.values():
             self._make_room(party)
         self.trace.event("world", "faults stop")
+
+    def _suspend(self, process: Process | None, seconds: float) -> None:
+        if process is not None and not process.suspended:
+            self.trace.fault("worker suspended", str(process), f"for {seconds:.1f} s")
+            process.suspended = True
+            self.loop.call_later(seconds, self.loop.resume, process)
 
     def _make_room(self, party: Party) -> None:
         if party.disk.full:
@@ -400,17 +413,19 @@ def run_seed(
     keep: bool = False,
     adversary: str = "",
     withdrawing: bool | None = None,
+    workers: int = 1,
 ) -> Result:
     """Simulate a seed in an empty folder, of its own suite or another; `keep` keeps the text of the trace.
 
     With an `adversary`, a kind of `ADVERSARIES`, one party of a study of the rows suite is hostile. With `withdrawing`
-    people withdraw, whatever the seed says.
+    people withdraw, whatever the seed says. With several `workers` every node has so many processes on one store.
     """
     hostile = Adversary(adversary, seed) if adversary else None
     leaving = hostile is None and (withdrawing_of(seed) if withdrawing is None else withdrawing)
     world = _World(
-        seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile, withdrawing=leaving
-    )
+        seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile, withdrawing=leaving,
+        workers=workers,
+    )  # fmt: skip
     counts: dict[str, int] = {}
     error = ""
     collecting = gc.isenabled()
@@ -421,7 +436,7 @@ def run_seed(
             try:
                 world.loop.run_until_complete(world.live())
                 world.stop()
-                folders = {name: party.folder for name, party in world.parties.items()}
+                folders = {name: world.parties[name].folder for name in world.signed.study.parties}
                 counts = world.oracle.at_the_end(folders, world.receipts())
             except AssertionError as violation:
                 error = str(violation)

@@ -4,7 +4,7 @@ import { VerificationError } from "../errors.js";
 
 /** @typedef {import("../bytes.js").Bytes} Bytes */
 
-export const P = 2n ** 61n - 1n;
+export const P = (1n << 61n) - 1n; // no **, which compilers for older engines make of Math.pow
 export const ELEMENT_BYTES = 8;
 
 /** @param {bigint} value */

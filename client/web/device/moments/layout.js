@@ -10,7 +10,7 @@ import { rootColumn, weightedColumns } from "./weighted.js";
 /** @typedef {import("./column.js").Column} Column */
 /** `proved`: the columns whose products are shared and checked: z, or z, s and s z. @typedef {{ bits: bigint[], z: bigint[], clipped: boolean, root: bigint, proved: bigint[] }} Encoded */
 
-const LARGEST_PRODUCT = 2n ** 59n; // sums are decoded as signed numbers below P / 2, with room for noise
+const LARGEST_PRODUCT = 1n << 59n; // sums are decoded as signed numbers below P / 2, with room for noise
 
 export class MomentsLayout {
   /** @param {import("../schema.js").Schema} schema @param {number | null} rowNorm of the ball @param {import("../weight.js").Weight | null} [weight] */
@@ -43,7 +43,7 @@ export class MomentsLayout {
     this.radiusSquared = rowNorm === null ? boxRadiusSquared(this.columns) : Fraction.of(rowNorm).squared();
     checkNatural(schema, this.columns);
     this.published.forEach(({ column, bound }) => {
-      if (bound ** 2n >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
+      if (bound * bound >= LARGEST_PRODUCT) throw new StudyError("its squares do not fit; give coarser steps", "overflow", column.name);
     });
   }
 

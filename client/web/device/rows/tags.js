@@ -13,7 +13,7 @@ import { Normals } from "../normals.js";
 /** @typedef {{ tags: bigint[][], spare: Bytes, spareTags: bigint[][] }} Tagged */
 
 export const TAGS = 2;
-export const PRIME = 2n ** 127n - 1n;
+export const PRIME = (1n << 127n) - 1n;
 const ELEMENT_BYTES = 16;
 const KEY_SCALE = 2 ** 40;
 

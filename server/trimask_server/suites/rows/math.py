@@ -2,21 +2,16 @@
 
 On the wire a matrix is little-endian, in slices of whole rows, well below the message limit.
 
-Pooling keeps the running triangular factor of a release. R^T R is the sum over blocks of (A_b X_b)^T (A_b X_b)
-(docs/theory/masking-and-pooling.md#pooling). Folding a block in is a QR factorisation of the old factor stacked on the
-block; nothing else of the block is kept. Published as F R with F a fresh Haar frame, the release has the law of one Haar
-mask over all its rows, so sigma is calibrated with rows = N.
+Pooling keeps the running triangular factor of a release and nothing else of a block
+(docs/theory/masking-and-pooling.md#pooling).
 
 The noise of publishing is N(0, (2h)^2) by each party that passes masked rows on, h the grid step. Devices' noise is
 discrete, and what a mask adds to its privacy is proved for Gaussian noise: with this on top it is that within 30 digits
 (docs/theory/calibration.md#discrete-noise). Unmasking nodes add it to what they deliver, the collector to what it
 publishes; a study without noise has none.
 
-B_k is put on and taken off without ever forming a p x p matrix (docs/theory/masking-and-pooling.md#right-mask). For n <=
-p and B Haar on O(p), X = L Q (thin LQ) gives X B = L (Q B), and Q B is a Haar frame independent of X. So R_k draws a
-frame F and computes X B = (X Q'^T) F, and a party with (F, Q') takes it off: (A X B) F^T Q' = A X. Here Q' = O Q with O
-Haar on O(n): the rows of Q itself are Gram-Schmidt of the rows of X, the first of them a person's component up to scale,
-and must not be handed to the unmasking node. O Q shows the row space alone, which A X shows anyway.
+B_k is put on and taken off without ever forming a p x p matrix (docs/theory/masking-and-pooling.md#right-mask): X B =
+(X Q'^T) F with a frame F and Q' = O Q, Q from the thin LQ of X. Q itself must not be handed to the unmasking node.
 
 Of blinded deliveries the collector sees the sum over components of A X^k, and no A X^k. For every pair of components k <
 l the two unmasking nodes share a secret by X25519 between keys drawn for this attempt, expand it to a uniform matrix

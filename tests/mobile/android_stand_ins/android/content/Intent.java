@@ -47,6 +47,10 @@ public class Intent {
         throw new IllegalArgumentException("not the one that was meant");
     }
 
+    public String getDataString() {
+        return "https://survey.example/s/abcdefgh";
+    }
+
     public Uri getData() {
         return new Uri();
     }
