@@ -42,10 +42,10 @@ from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means, weighted
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.hypothesis import FTest, TTest
-from trimask.fit.least_squares import Diagnostics, rows_for_error
+from trimask.fit.least_squares import Diagnostics
 from trimask.fit.linear_probability import LinearProbabilityResults, linear_probability
 from trimask.fit.logistic import LogitResults, logit
-from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows
+from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows, rows_for_error
 from trimask.fit.prediction import PredictionResults
 from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
 from trimask.fit.results import LinearResults

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -37,9 +37,6 @@ from trimask.fit.report import Block, Facts, Report
 from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import Combination, NoisyFit, fit, outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.ols_results import OLSResults
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +76,7 @@ class Estimate:
         root: Matrix = np.sqrt(np.maximum(found, 1.0))
         return root
 
-    @property
+    @cached_property
     def cov_fixed(self) -> Matrix:
         """The share of `cov_privacy` from noise that does not grow with the moments."""
         if self.moments.exact:
@@ -246,81 +243,47 @@ class Diagnostics(Report):
         return f"<Diagnostics of a fit on {self.label}: rows enough, {'yes' if self.enough else 'no'}>"
 
 
-def diagnose(result: OLSResults) -> Diagnostics:
+def diagnose(estimate: Estimate) -> Diagnostics:
     """The diagnostics of a fit."""
-    estimate = result.estimate
+    names, n = estimate.design.names, estimate.moments.rows
+    privacy = np.diag(estimate.cov_privacy)
     with np.errstate(invalid="ignore"):
-        share = (result.bse_privacy / result.bse) ** 2
-    need = [rows_for_error(result, name, abs(result.params[name]) / DETECTABLE) for name in result.names]
-    table = pd.DataFrame(
-        {
-            "noise/signal": estimate.noise_to_signal,
-            "privacy share": share.fillna(0.0).to_numpy(),
-            "rows to find it": need,
-        },
-        index=pd.Index(result.names),
-    )
+        share = np.nan_to_num(privacy / (np.diag(estimate.cov_sampling) + privacy))
+    need = [rows_needed(estimate, j, abs(size) / DETECTABLE) for j, size in enumerate(estimate.params)]
+    columns = {"noise/signal": estimate.noise_to_signal, "privacy share": share, "rows to find it": need}
     # The eigenvalue over its noise grows as n where sigma falls with n, as sqrt(n) where it does not.
-    factor = max(1.0, CLEAR_SIGNAL / result.signal)
-    grown = factor if result.estimate.moments.noise_falls_with_rows else factor**2
+    factor = max(1.0, CLEAR_SIGNAL / estimate.signal)
+    grown = factor if estimate.moments.noise_falls_with_rows else factor**2
     return Diagnostics(
-        label=result.label,
-        rows=result.nobs,
-        condition_number=result.condition_number,
-        signal=result.signal,
-        residual_variance=result.scale,
-        residual_known=estimate.residual_sum > 0 or result.sigma == 0,
-        enough=result.signal >= CLEAR_SIGNAL,
-        rows_for_signal=math.ceil(result.nobs * grown),
-        table=table,
+        label=estimate.moments.label,
+        rows=n,
+        condition_number=estimate.condition_number,
+        signal=estimate.signal,
+        residual_variance=max(estimate.residual_sum, 0.0) / (n - len(names)),
+        residual_known=estimate.residual_sum > 0 or estimate.moments.exact,
+        enough=estimate.signal >= CLEAR_SIGNAL,
+        rows_for_signal=math.ceil(n * grown),
+        table=pd.DataFrame(columns, index=pd.Index(names)),
     )
 
 
-def rows_for_error(result: OLSResults, name: str, error: float) -> float:
-    """About how many rows would give a coefficient this standard error.
-
-    Parameters
-    ----------
-    result : OLSResults
-        A fit of `ols`.
-    name : str
-        A coefficient's.
-    error : float
-        The standard error wanted, in original units.
-
-    Returns
-    -------
-    float
-        People in one pooled release of the same study; inf for an error of zero.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> data = trimask.example()
-    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt")
-    >>> trimask.fit.rows_for_error(fit, "salt", fit.bse["salt"]) <= 2000 < trimask.fit.rows_for_error(fit, "salt", 0.05)
-    True
-    """
-    if name not in result.names:
-        raise ParameterError("name", f"one of {', '.join(result.names)}", name)
-    if not error >= 0:
-        raise ParameterError("error", ">= 0", error)
-    j = result.names.index(name)
-    sampling, privacy = float(result.cov_sampling[j, j]), float(result.cov_privacy[j, j])
-    quartic = float(result.estimate.cov_fixed[j, j])
-    falls = result.estimate.moments.noise_falls_with_rows
-    powers = (1.0, 1.5, 2.0) if falls else (1.0, 1.0, 1.0)
+def rows_needed(estimate: Estimate, j: int, error: float) -> float:
+    """About how many rows would give coefficient j this standard error; inf for an error of zero."""
+    k, n = len(estimate.params), estimate.moments.rows
+    sampling, privacy = float(estimate.cov_sampling[j, j]), float(estimate.cov_privacy[j, j])
+    quartic = float(estimate.cov_fixed[j, j])
+    powers = (1.0, 1.5, 2.0) if estimate.moments.noise_falls_with_rows else (1.0, 1.0, 1.0)
 
     def variance(log_ratio: float) -> float:
         parts = zip((sampling, privacy - quartic, quartic), powers, strict=True)
         return sum(part * math.exp(-power * log_ratio) for part, power in parts)
 
     if error == 0:
-        return math.inf if variance(0.0) > 0 else float(len(result.names) + 1)
-    low, high = math.log((len(result.names) + 1) / result.nobs), math.log(_MOST / result.nobs)
+        return math.inf if variance(0.0) > 0 else float(k + 1)
+    low, high = math.log((k + 1) / n), math.log(_MOST / n)
     if variance(high) > error**2:
         return math.inf
     if variance(low) <= error**2:
-        return float(len(result.names) + 1)
+        return float(k + 1)
     root = brentq(lambda x: math.log(variance(x)) - 2 * math.log(error), low, high, xtol=1e-9)
-    return float(math.ceil(result.nobs * math.exp(root)))
+    return float(math.ceil(n * math.exp(root)))

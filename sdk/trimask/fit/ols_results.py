@@ -24,7 +24,7 @@ from trimask.fit.design import INTERCEPT, build
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.hypothesis import FTest, joint
-from trimask.fit.least_squares import NO_SANDWICH, Estimate, solve
+from trimask.fit.least_squares import NO_SANDWICH, Diagnostics, Estimate, diagnose, rows_needed, solve
 from trimask.fit.noise import CLEAR_SIGNAL, moments_of
 from trimask.fit.prediction import PredictionResults, regressor_rows
 from trimask.fit.report import Facts
@@ -36,7 +36,6 @@ from trimask_theory.mechanisms.noisy_regression import Combination, outers
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.least_squares import Diagnostics
     from trimask.fit.noise import Source
     from trimask_core.study.definition import Study
 
@@ -182,9 +181,7 @@ class OLSResults(LinearResults):
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
-        from trimask.fit.least_squares import diagnose
-
-        return diagnose(self)
+        return diagnose(self.estimate)
 
     @property
     def facts(self) -> Facts:
@@ -365,3 +362,35 @@ def results_of(kind: type[_Results], formula: str, estimate: Estimate, robust: b
         **described(estimate.moments, estimate.design, formula), coefficients=estimate.params, estimate=estimate,
         cov_sampling=estimate.cov_sampling, cov_privacy=estimate.cov_privacy, robust=robust, **more,
     )  # fmt: skip
+
+
+def rows_for_error(result: OLSResults, name: str, error: float) -> float:
+    """About how many rows would give a coefficient this standard error.
+
+    Parameters
+    ----------
+    result : OLSResults
+        A fit of `ols`.
+    name : str
+        A coefficient's.
+    error : float
+        The standard error wanted, in original units.
+
+    Returns
+    -------
+    float
+        People in one pooled release of the same study; inf for an error of zero.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt")
+    >>> trimask.fit.rows_for_error(fit, "salt", fit.bse["salt"]) <= 2000 < trimask.fit.rows_for_error(fit, "salt", 0.05)
+    True
+    """
+    if name not in result.names:
+        raise ParameterError("name", f"one of {', '.join(result.names)}", name)
+    if not error >= 0:
+        raise ParameterError("error", ">= 0", error)
+    return rows_needed(result.estimate, result.names.index(name), error)
