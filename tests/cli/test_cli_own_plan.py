@@ -19,7 +19,7 @@ from trimask.moments.published_moments import ObservedMoments, ObservedRows, ent
 from trimask.simulation import drafted
 from trimask_cli.own_plan.first_order import Needs, without
 from trimask_cli.own_plan.predict import Population, expected_moments, predict
-from trimask_cli.own_plan.recommend import boxed_scales, in_suite, recommend
+from trimask_cli.own_plan.recommend import boxed_scales, in_suite, recommend, with_attributes
 from trimask_cli.study_file import bundled_definition
 from trimask_core.basics.errors import StudyError
 from trimask_core.moments.layout import MomentsLayout
@@ -154,6 +154,18 @@ def test_scales_within_the_bounds_leave_less_error() -> None:
     assert {item.scale for item in boxed.schema.attributes} != {None}
     others = _people(2000, 5)
     assert predict(boxed, others, FORMULA).inflation < 0.95 * predict(definition, others, FORMULA).inflation
+
+
+def test_repro_what_is_recommended_does_not_hang_on_what_was_before() -> None:
+    """A plan of a draft with scales of its own stopped near those: here a tenth of what serves."""
+    definition, people = in_suite(_definition(), "moments"), _people(300, 4)
+    tenth = {
+        item.name: replace(item, scale=(item.bounds[1] - item.bounds[0]) / 20)
+        for item in definition.schema.attributes
+        if item.kind in ("continuous", "integer")
+    }
+    fresh = recommend(definition, people, FORMULA).best.inflation
+    assert recommend(with_attributes(definition, tenth), people, FORMULA).best.inflation < 1.05 * fresh
 
 
 @pytest.mark.parametrize("cover", ["slopes", "means", "moments"])
@@ -366,7 +378,7 @@ def test_repro_a_coefficient_without_a_fit_is_said_in_words(
     done = trimask("plan", "--study", tmp_path / "study.toml", "--pilot", table)
     assert done.status == 0, done.err
     words = " ".join(done.out.split())
-    assert "no effect of this size can be relied on to be seen" in words
+    assert "no effect of the size wanted can be relied on to be seen" in words
     assert re.search(r"all of them with [\d,]+ people", words)  # never without a way on
     assert "inf times" not in done.out
     assert "…" not in done.out

@@ -34,7 +34,7 @@ def test_the_life_of_a_job(make_store: Any) -> None:
         job = await jobs.lease("study", "w1", 10, 30)
         assert job == Job("study", b"s1", "w1", 1, 1, 30_010)
         assert await jobs.lease("study", "w2", 30_009, 30) is None
-        job = await jobs.renew(job, 30_009, 30)
+        (job,) = await jobs.renew([job], 30_009, 30)
         assert await jobs.lease("study", "w2", 60_008, 30) is None
         await jobs.complete(job)
         assert await lost(jobs.complete(job))
@@ -66,7 +66,7 @@ def test_repro_a_clock_that_was_set_back_hides_no_job(make_store: Any) -> None:
         assert (again.key, again.fence) == (b"one", 2)
         # What a worker has is not given to it once more when its time is over: it would lock itself out.
         assert await jobs.lease("study", "w", 2 * ahead, 10, [b"one", b"two"]) is None
-        await jobs.renew(second, 2 * ahead, 10)
+        assert len(await jobs.renew([second], 2 * ahead, 10)) == 1
 
     asyncio.run(course())
 
@@ -89,8 +89,12 @@ def test_an_expired_lease_is_taken_over_and_its_worker_fenced_off(make_store: An
         assert first is not None
         assert second is not None
         assert (second.worker, second.attempt, second.fence > first.fence) == ("w2", 2, True)
-        for late in (store.write(note(first, "late")), jobs.renew(first, 10_001, 10), jobs.complete(first)):
+        for late in (store.write(note(first, "late")), jobs.complete(first)):
             assert await lost(late)
+        kept = await jobs.renew([first, second], 10_001, 10)
+        assert [job.worker for job in kept] == ["w2"], (
+            "one that is lost keeps none of the others from its lease"
+        )
         assert await lost(jobs.fail(first, 10_001))
         await store.write(note(second, "in time"))
         assert await store.read(lambda tx: tx.rows("SELECT note FROM notes")) == [("in time",)]
@@ -109,7 +113,7 @@ def test_a_failed_job_comes_back_after_a_pause_that_doubles(make_store: Any) -> 
             assert job is not None
             assert job.attempt == attempt
             due = await jobs.fail(job, now)
-            assert await lost(jobs.renew(job, now, 10))
+            assert not await jobs.renew([job], now, 10)
             assert await jobs.lease("study", "w", due - 1, 10) is None
             pauses.append(due - now)
             now = due

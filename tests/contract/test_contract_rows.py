@@ -17,6 +17,7 @@ from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.invitation import Admission
 from trimask_postgres import LocalPostgres
 from trimask_server.protocol.plans import split_ids
+from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import PROVIDER
@@ -346,3 +347,27 @@ def test_a_rotated_ring_reads_and_writes(make_store: Any, tmp_path: Path) -> Non
 def test_ids_of_odd_length_are_refused() -> None:
     with pytest.raises(Refused, match="16 bytes"):
         split_ids(bytes(17))
+
+
+def test_news_are_what_came_or_went_since_the_last(make_store: Any) -> None:
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store, ids=IDS[:2])
+        newest, studies = await rows.news(0)
+        assert studies == [STUDY]
+        assert await rows.news(newest) == (newest, [])
+        await rows.insert(STUDY, IDS[2], b"c", 7)
+        later, studies = await rows.news(newest)
+        assert later > newest
+        assert studies == [STUDY]
+        assert await rows.news(later + 1000) == (later, [STUDY]), (
+            "a store that was set back: everything may be new"
+        )
+        await WithdrawalStore(store).withdraw(STUDY, IDS[2], 9)
+        last, studies = await rows.news(later)
+        assert studies == [STUDY], "who lists what came learns that it went"
+        await rows.insert(STUDY, IDS[3], b"d", 7)
+        await rows.assign(STUDY, BLOCK, [IDS[3]])
+        assert (await rows.news(last))[1] == [], "what is in a block waits no more"
+
+    asyncio.run(course())

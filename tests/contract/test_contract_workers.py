@@ -15,10 +15,16 @@ from trimask_server.store.database import PROVIDER
 class _Clock:
     """A second is a moment; knows how often its worker looked at what the others do."""
 
-    looks = 0
+    def __init__(self) -> None:
+        self.looks = 0
+        self.passed_ms = 0
+
+    def now_ms(self) -> int:
+        return 1_000_000 + self.passed_ms
 
     async def sleep(self, seconds: float) -> None:
         self.looks += 1
+        self.passed_ms += round(seconds * 1000)
         await asyncio.sleep(seconds / 50)
 
 
@@ -29,10 +35,10 @@ class _Audit:
         assert kind in ("drain_begun", "drain_ended")
 
 
-def worker(store: Any, *, shared: bool = True, clock: _Clock | None = None) -> Drain:
+def worker(store: Any, *, address: str = "one", clock: _Clock | None = None) -> Drain:
     """As much of a node as draining is about."""
     made: Any = (store, _Audit(), clock or _Clock(), SystemRandom(), logging.getLogger("test"))
-    return Drain(*made, shared=shared)
+    return Drain(*made, address=address)
 
 
 async def until(ready: Any) -> None:
@@ -65,10 +71,37 @@ def test_all_workers_drain_and_take_work_again_together(make_store: Any) -> None
     asyncio.run(course())
 
 
+def test_workers_know_which_of_them_are_up(make_store: Any) -> None:
+    async def course() -> None:
+        clocks = [_Clock() for _ in range(3)]
+        workers = [
+            worker(make_store(PROVIDER), address=f"w{i}", clock=clock) for i, clock in enumerate(clocks)
+        ]
+        following = [asyncio.create_task(one.follow_others()) for one in workers]
+
+        async def found(*addresses: str) -> None:
+            async with asyncio.timeout(patience(10)):
+                while await workers[0].workers_up() != list(addresses):  # noqa: ASYNC110 - as `until`
+                    await asyncio.sleep(0.005)
+
+        await found("w0", "w1", "w2")
+        await workers[1].begin()  # takes no new work
+        await found("w0", "w2")
+        following[2].cancel()  # it was killed, and what it said gets old
+        await found("w0")
+        await workers[1].end()
+        await found("w0", "w1")
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+
+    asyncio.run(course())
+
+
 def test_a_node_of_one_process_writes_nothing_about_it(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(PROVIDER)
-        alone = worker(store, shared=False)
+        alone = worker(store, address="")
         await alone.tell_all(resume=False)
         assert alone.on
         assert (

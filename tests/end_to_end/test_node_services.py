@@ -137,3 +137,27 @@ def test_refusals_are_counted_across_restarts_and_shown_to_the_owner(
         lab.stop("R2")
         lab.wait(signed.study, lambda status: status.refusals["R2"] is None)
         lab.start("R2")
+
+
+def _calls(lab: Lab, rpc: str) -> float:
+    """How often the collector has made a call, all its workers together."""
+    nodes = lab.nodes("collector")
+    return sum(
+        node.context.metrics.peer_calls.labels(f"RightBatchService/{rpc}", "ok")._value.get()
+        for node in nodes
+    )
+
+
+def _in_three_questions(lab: Lab) -> float:
+    """How often right providers were asked what waits in some study while each was asked for news three times."""
+    news, asked = _calls(lab, "ListNews"), _calls(lab, "ListPending")
+    lab.until(lambda: _calls(lab, "ListNews") >= news + 3 * lab.right)
+    return _calls(lab, "ListPending") - asked
+
+
+def test_open_studies_at_rest_are_asked_about_together_and_what_comes_is_found(lab: Lab) -> None:
+    studies = [lab.open_study() for _ in range(3)]
+    lab.until(lambda: _in_three_questions(lab) == 0)
+    with Client(studies[1], attempts=1) as client:
+        client.submit({"x": 1.0, "y": 1.0})
+    lab.wait(studies[1].study, lambda status: status.pending_rows == 1)

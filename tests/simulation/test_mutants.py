@@ -231,7 +231,7 @@ WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
 # With a seed that notices soon.
 WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
-    ("gone unsaid", "moments", 3),
+    ("gone unsaid", "moments", 21),
     ("close at once", "moments", 1),
 ]
 

@@ -58,6 +58,7 @@ class DescribeNodeResponse(_message.Message):
     STORE_GENERATION_FIELD_NUMBER: _builtins.int
     WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
     WORKER_SIGNATURE_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
     AUDIT_HEAD_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     CLOCK_TIME_MS_FIELD_NUMBER: _builtins.int
@@ -93,6 +94,10 @@ class DescribeNodeResponse(_message.Message):
         """Refusals of the study asked about, by reason, since the process began."""
 
     @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Worker]:
+        """The processes of a right provider that have been up in the last seconds, each signed by the node, if it has several."""
+
+    @_builtins.property
     def audit_head(self) -> _governance_pb2.AuditHead:
         """The head of its audit log, for the collector to remember: a log cut short later is then missed."""
 
@@ -109,6 +114,7 @@ class DescribeNodeResponse(_message.Message):
         store_generation: _builtins.bytes = ...,
         worker_address: _builtins.str = ...,
         worker_signature: _builtins.bytes = ...,
+        workers: _abc.Iterable[_common_pb2.Worker] | None = ...,
         audit_head: _governance_pb2.AuditHead | None = ...,
         draining: _builtins.bool = ...,
         clock_time_ms: _builtins.int = ...,
@@ -116,7 +122,7 @@ class DescribeNodeResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "invitations_used", b"invitations_used", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "study_refusals", b"study_refusals", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "invitations_used", b"invitations_used", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "study_refusals", b"study_refusals", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

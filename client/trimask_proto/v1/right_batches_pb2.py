@@ -25,45 +25,49 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"N\n\x12\x46indMissingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06refuse\x18\x03 \x01(\x08\"*\n\x13\x46indMissingResponse\x12\x13\n\x0bmissing_ids\x18\x01 \x01(\x0c\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x86\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x13\n\x0b\x64raw_number\x18\x05 \x01(\r\"4\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04turn\x18\x02 \x01(\r\"3\n\x13PauseIntakeResponse\x12\x0c\n\x04turn\x18\x01 \x01(\r\x12\x0e\n\x06people\x18\x02 \x01(\x04\"@\n\x11StopIntakeRequest\x12+\n\x05order\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.CloseOrder\"\x14\n\x12StopIntakeResponse\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"E\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xea\x05\n\x11RightBatchService\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponse\x12Z\n\x0b\x46indMissing\x12$.trimask_proto.v1.FindMissingRequest\x1a%.trimask_proto.v1.FindMissingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$trimask_proto/v1/right_batches.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\" \n\x0fListNewsRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\"O\n\x10ListNewsResponse\x12\x0e\n\x06newest\x18\x01 \x01(\x04\x12\x11\n\tstudy_ids\x18\x02 \x03(\x0c\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\"N\n\x12\x46indMissingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x02 \x01(\x0c\x12\x0e\n\x06refuse\x18\x03 \x01(\x08\"*\n\x13\x46indMissingResponse\x12\x13\n\x0bmissing_ids\x18\x01 \x01(\x0c\"M\n\x12ListPendingRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\r\"\x86\x01\n\x13ListPendingResponse\x12\x16\n\x0esubmission_ids\x18\x01 \x01(\x0c\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x18\n\x10store_generation\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63hecked\x18\x04 \x01(\x0c\x12\x13\n\x0b\x64raw_number\x18\x05 \x01(\r\"4\n\x12PauseIntakeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x0c\n\x04turn\x18\x02 \x01(\r\"3\n\x13PauseIntakeResponse\x12\x0c\n\x04turn\x18\x01 \x01(\r\x12\x0e\n\x06people\x18\x02 \x01(\x04\"@\n\x11StopIntakeRequest\x12+\n\x05order\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.CloseOrder\"\x14\n\x12StopIntakeResponse\"c\n\x12\x41ssignBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"E\n\x13\x41ssignBlockResponse\x12\x15\n\rwithdrawn_ids\x18\x01 \x01(\x0c\x12\x17\n\x0f\x62ound_signature\x18\x02 \x01(\x0c\"K\n\x12\x43\x61ncelBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x15\n\x13\x43\x61ncelBlockResponse\"b\n\x11\x45raseBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0esubmission_ids\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\")\n\x12\x45raseBlockResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r\"%\n\x11\x45raseStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\")\n\x12\x45raseStudyResponse\x12\x13\n\x0b\x65rased_rows\x18\x01 \x01(\r2\xbd\x06\n\x11RightBatchService\x12Q\n\x08ListNews\x12!.trimask_proto.v1.ListNewsRequest\x1a\".trimask_proto.v1.ListNewsResponse\x12Z\n\x0bListPending\x12$.trimask_proto.v1.ListPendingRequest\x1a%.trimask_proto.v1.ListPendingResponse\x12Z\n\x0bPauseIntake\x12$.trimask_proto.v1.PauseIntakeRequest\x1a%.trimask_proto.v1.PauseIntakeResponse\x12W\n\nStopIntake\x12#.trimask_proto.v1.StopIntakeRequest\x1a$.trimask_proto.v1.StopIntakeResponse\x12Z\n\x0b\x41ssignBlock\x12$.trimask_proto.v1.AssignBlockRequest\x1a%.trimask_proto.v1.AssignBlockResponse\x12Z\n\x0b\x43\x61ncelBlock\x12$.trimask_proto.v1.CancelBlockRequest\x1a%.trimask_proto.v1.CancelBlockResponse\x12W\n\nEraseBlock\x12#.trimask_proto.v1.EraseBlockRequest\x1a$.trimask_proto.v1.EraseBlockResponse\x12W\n\nEraseStudy\x12#.trimask_proto.v1.EraseStudyRequest\x1a$.trimask_proto.v1.EraseStudyResponse\x12Z\n\x0b\x46indMissing\x12$.trimask_proto.v1.FindMissingRequest\x1a%.trimask_proto.v1.FindMissingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.right_batches_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINDMISSINGREQUEST']._serialized_start=89
-  _globals['_FINDMISSINGREQUEST']._serialized_end=167
-  _globals['_FINDMISSINGRESPONSE']._serialized_start=169
-  _globals['_FINDMISSINGRESPONSE']._serialized_end=211
-  _globals['_LISTPENDINGREQUEST']._serialized_start=213
-  _globals['_LISTPENDINGREQUEST']._serialized_end=290
-  _globals['_LISTPENDINGRESPONSE']._serialized_start=293
-  _globals['_LISTPENDINGRESPONSE']._serialized_end=427
-  _globals['_PAUSEINTAKEREQUEST']._serialized_start=429
-  _globals['_PAUSEINTAKEREQUEST']._serialized_end=481
-  _globals['_PAUSEINTAKERESPONSE']._serialized_start=483
-  _globals['_PAUSEINTAKERESPONSE']._serialized_end=534
-  _globals['_STOPINTAKEREQUEST']._serialized_start=536
-  _globals['_STOPINTAKEREQUEST']._serialized_end=600
-  _globals['_STOPINTAKERESPONSE']._serialized_start=602
-  _globals['_STOPINTAKERESPONSE']._serialized_end=622
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=624
-  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=723
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=725
-  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=794
-  _globals['_CANCELBLOCKREQUEST']._serialized_start=796
-  _globals['_CANCELBLOCKREQUEST']._serialized_end=871
-  _globals['_CANCELBLOCKRESPONSE']._serialized_start=873
-  _globals['_CANCELBLOCKRESPONSE']._serialized_end=894
-  _globals['_ERASEBLOCKREQUEST']._serialized_start=896
-  _globals['_ERASEBLOCKREQUEST']._serialized_end=994
-  _globals['_ERASEBLOCKRESPONSE']._serialized_start=996
-  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1037
-  _globals['_ERASESTUDYREQUEST']._serialized_start=1039
-  _globals['_ERASESTUDYREQUEST']._serialized_end=1076
-  _globals['_ERASESTUDYRESPONSE']._serialized_start=1078
-  _globals['_ERASESTUDYRESPONSE']._serialized_end=1119
-  _globals['_RIGHTBATCHSERVICE']._serialized_start=1122
-  _globals['_RIGHTBATCHSERVICE']._serialized_end=1868
+  _globals['_LISTNEWSREQUEST']._serialized_start=89
+  _globals['_LISTNEWSREQUEST']._serialized_end=121
+  _globals['_LISTNEWSRESPONSE']._serialized_start=123
+  _globals['_LISTNEWSRESPONSE']._serialized_end=202
+  _globals['_FINDMISSINGREQUEST']._serialized_start=204
+  _globals['_FINDMISSINGREQUEST']._serialized_end=282
+  _globals['_FINDMISSINGRESPONSE']._serialized_start=284
+  _globals['_FINDMISSINGRESPONSE']._serialized_end=326
+  _globals['_LISTPENDINGREQUEST']._serialized_start=328
+  _globals['_LISTPENDINGREQUEST']._serialized_end=405
+  _globals['_LISTPENDINGRESPONSE']._serialized_start=408
+  _globals['_LISTPENDINGRESPONSE']._serialized_end=542
+  _globals['_PAUSEINTAKEREQUEST']._serialized_start=544
+  _globals['_PAUSEINTAKEREQUEST']._serialized_end=596
+  _globals['_PAUSEINTAKERESPONSE']._serialized_start=598
+  _globals['_PAUSEINTAKERESPONSE']._serialized_end=649
+  _globals['_STOPINTAKEREQUEST']._serialized_start=651
+  _globals['_STOPINTAKEREQUEST']._serialized_end=715
+  _globals['_STOPINTAKERESPONSE']._serialized_start=717
+  _globals['_STOPINTAKERESPONSE']._serialized_end=737
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_start=739
+  _globals['_ASSIGNBLOCKREQUEST']._serialized_end=838
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_start=840
+  _globals['_ASSIGNBLOCKRESPONSE']._serialized_end=909
+  _globals['_CANCELBLOCKREQUEST']._serialized_start=911
+  _globals['_CANCELBLOCKREQUEST']._serialized_end=986
+  _globals['_CANCELBLOCKRESPONSE']._serialized_start=988
+  _globals['_CANCELBLOCKRESPONSE']._serialized_end=1009
+  _globals['_ERASEBLOCKREQUEST']._serialized_start=1011
+  _globals['_ERASEBLOCKREQUEST']._serialized_end=1109
+  _globals['_ERASEBLOCKRESPONSE']._serialized_start=1111
+  _globals['_ERASEBLOCKRESPONSE']._serialized_end=1152
+  _globals['_ERASESTUDYREQUEST']._serialized_start=1154
+  _globals['_ERASESTUDYREQUEST']._serialized_end=1191
+  _globals['_ERASESTUDYRESPONSE']._serialized_start=1193
+  _globals['_ERASESTUDYRESPONSE']._serialized_end=1234
+  _globals['_RIGHTBATCHSERVICE']._serialized_start=1237
+  _globals['_RIGHTBATCHSERVICE']._serialized_end=2066
 # @@protoc_insertion_point(module_scope)

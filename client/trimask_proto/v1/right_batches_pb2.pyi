@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from trimask_proto.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -16,6 +18,60 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class ListNewsRequest(_message.Message):
+    """Asks what is new."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    after: _builtins.int
+    """The `newest` of the last answer; 0 at first."""
+    def __init__(
+        self,
+        *,
+        after: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNewsRequest: _TypeAlias = ListNewsRequest  # noqa: Y015
+
+@_typing.final
+class ListNewsResponse(_message.Message):
+    """What is new."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NEWEST_FIELD_NUMBER: _builtins.int
+    STUDY_IDS_FIELD_NUMBER: _builtins.int
+    STORE_GENERATION_FIELD_NUMBER: _builtins.int
+    newest: _builtins.int
+    """Ask with it the next time."""
+    store_generation: _builtins.bytes
+    """As in DescribeNodeResponse. Where it is another than before, everything may be new."""
+    @_builtins.property
+    def study_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """SHA-256 ids of the caller's studies for which ListPending has more than it had then."""
+
+    def __init__(
+        self,
+        *,
+        newest: _builtins.int = ...,
+        study_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+        store_generation: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["newest", b"newest", "store_generation", b"store_generation", "study_ids", b"study_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNewsResponse: _TypeAlias = ListNewsResponse  # noqa: Y015
 
 @_typing.final
 class FindMissingRequest(_message.Message):

@@ -36,6 +36,11 @@ class RightBatchServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.ListNews = channel.unary_unary(
+                '/trimask_proto.v1.RightBatchService/ListNews',
+                request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsRequest.SerializeToString,
+                response_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsResponse.FromString,
+                _registered_method=True)
         self.ListPending = channel.unary_unary(
                 '/trimask_proto.v1.RightBatchService/ListPending',
                 request_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingRequest.SerializeToString,
@@ -82,6 +87,13 @@ class RightBatchServiceServicer:
     """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
     wait, and which of them are bound together in a block for ever.
     """
+
+    def ListNews(self, request, context):
+        """Of which of its studies something came, or went away, since the collector last asked: one question for all of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ListPending(self, request, context):
         """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
@@ -146,6 +158,11 @@ class RightBatchServiceServicer:
 
 def add_RightBatchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ListNews': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNews,
+                    request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsRequest.FromString,
+                    response_serializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsResponse.SerializeToString,
+            ),
             'ListPending': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPending,
                     request_deserializer=trimask__proto_dot_v1_dot_right__batches__pb2.ListPendingRequest.FromString,
@@ -198,6 +215,33 @@ class RightBatchService:
     """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
     wait, and which of them are bound together in a block for ever.
     """
+
+    @staticmethod
+    def ListNews(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimask_proto.v1.RightBatchService/ListNews',
+            trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsRequest.SerializeToString,
+            trimask__proto_dot_v1_dot_right__batches__pb2.ListNewsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListPending(request,

@@ -35,6 +35,8 @@ class RightBatchServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RightBatchServiceAsyncStub: ...
+    ListNews: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.ListNewsRequest, _right_batches_pb2.ListNewsResponse]
+    """Of which of its studies something came, or went away, since the collector last asked: one question for all of them."""
     ListPending: _grpc.UnaryUnaryMultiCallable[_right_batches_pb2.ListPendingRequest, _right_batches_pb2.ListPendingResponse]
     """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
     all that were there when it did.
@@ -67,6 +69,8 @@ class RightBatchServiceAsyncStub(RightBatchServiceStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ListNews: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.ListNewsRequest, _right_batches_pb2.ListNewsResponse]  # type: ignore[assignment]
+    """Of which of its studies something came, or went away, since the collector last asked: one question for all of them."""
     ListPending: _aio.UnaryUnaryMultiCallable[_right_batches_pb2.ListPendingRequest, _right_batches_pb2.ListPendingResponse]  # type: ignore[assignment]
     """Ids of submissions held and not yet in a block, in the order of arrival; and of those that were and went away, each behind
     all that were there when it did.
@@ -96,6 +100,14 @@ class RightBatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by right providers to the collector and (FindMissing) to each other, whatever the study's suite: which submissions
     wait, and which of them are bound together in a block for ever.
     """
+
+    @_abc_1.abstractmethod
+    def ListNews(
+        self,
+        request: _right_batches_pb2.ListNewsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_right_batches_pb2.ListNewsResponse, _abc.Awaitable[_right_batches_pb2.ListNewsResponse]]:
+        """Of which of its studies something came, or went away, since the collector last asked: one question for all of them."""
 
     @_abc_1.abstractmethod
     def ListPending(

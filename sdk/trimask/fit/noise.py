@@ -29,9 +29,11 @@ def outer(u: Matrix, v: Matrix) -> Matrix:
     return both
 
 
-def gram_covariance(moments: Moments, gradients: Matrix) -> Matrix:
-    """Noise covariance of functions of the Gram matrix with these gradients (m x p x p, symmetric)."""
-    return moments.law.covariance(gradients)
+def counted(moments: Moments, gradients: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Counts of people with these gradients (m x p x p), and their covariances: the multinomial's, and the noise's."""
+    counts: Matrix = np.einsum("aij,ij->a", gradients, moments.gram)
+    share = np.maximum(counts, 0.0) / moments.rows
+    return counts, moments.rows * (np.diag(share) - np.outer(share, share)), moments.law.covariance(gradients)
 
 
 class HasMoments(Protocol):
@@ -142,7 +144,8 @@ def _too_noisy(
         columns, rows, epsilon,
         f"the noise exceeds the signal: with sigma = {moments.sigma:.3g} and {moments.rows:,} rows the "
         f"corrected Gram matrix is not positive definite, and {', '.join(columns)} cannot be told apart. "
-        f"It would take {advice}; fewer columns help too{merged}{remedy}.",
+        f"It would take {advice}, and may take far more (`trimask plan --study` says how many); fewer columns help "
+        f"too{merged}{remedy}.",
     )  # fmt: skip
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from trimask_cli.own_plan.recommend import Recommendation
     from trimask_theory.planning.definition import StudyDefinition
 
-_PILOT = 5_000  # people by whom settings are chosen: more change their third digit, and take longer
-
 
 def register_in(commands: Subparsers) -> None:
     """Add the command to those of `trimask study`."""
@@ -97,14 +95,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _recommended(definition: StudyDefinition, table: Path) -> Recommendation:
     """Settings by the people of the table, for a fit of the first column on all others."""
-    from trimask_cli.own_plan.predict import Population
+    from trimask_cli.own_plan.predict import Population, sample_of
     from trimask_cli.own_plan.recommend import recommend
     from trimask_cli.study_file import default_formula
     from trimask_client.table import read_people
 
     people = read_people(table, definition.schema, definition.form).answers
-    taken = people[:: max(1, len(people) // _PILOT)]  # from all over the file, which may be sorted
-    return recommend(definition, Population(taken), default_formula(definition.schema), len(people))
+    formula = default_formula(definition.schema)
+    return recommend(definition, Population(sample_of(people)), formula, len(people))
 
 
 def _say_recommended(found: Recommendation, args: argparse.Namespace) -> None:
@@ -114,7 +112,7 @@ def _say_recommended(found: Recommendation, args: argparse.Namespace) -> None:
     before, best = found.unclipped, found.best
     shown = [
         f"{point.inflation:.3g} times those of raw rows" if math.isfinite(point.inflation)
-        else f"bounded in some of {point.drawn} simulated releases alone"
+        else f"not bounded in any of {point.drawn} simulated releases"
         for point in (best, before)
     ]  # fmt: skip
     print(

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trimask.fit import OLSResults
-from trimask_cli.demo.report import Outcome, readable
+from trimask_cli.demo.report import Outcome, effects, readable, seen
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_core.suites import collusion_of
 
@@ -33,19 +33,6 @@ _STEPS = {
 }
 _COLOURS = {"raw rows": "black", "rows": "#D55E00", "moments": "#0072B2"}
 _MOST_PEOPLE = 10**9
-
-
-def effects(result: OLSResults) -> list[str]:
-    """The coefficients of a fit but for its intercept."""
-    return [name for name in result.names if name != "Intercept"]
-
-
-def seen(result: OLSResults | None) -> list[str]:
-    """Those whose 95 % interval leaves zero out."""
-    if result is None:
-        return []
-    ends = result.conf_int(0.05)
-    return [name for name in effects(result) if not ends.loc[name].iloc[0] <= 0 <= ends.loc[name].iloc[1]]
 
 
 def people_to_see_all(outcome: Outcome) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -138,6 +138,8 @@ class Outcome:
     out: Path
     seconds: dict[str, float]
     status: dict[str, Any]
+    way_on: str = ""
+    """How many people, or which epsilon, would show what this release does not."""
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -160,6 +162,8 @@ class Outcome:
                 "naive": self.naive and self.naive.to_dict(),
             },
             "problem": self.problem,
+            "effects_seen": {"raw rows": seen(self.truth), "release": seen(self.release)},
+            "way_on": self.way_on,
             "gram_relative_error": self.gram_error,
             "seconds": self.seconds,
             "status": self.status,
@@ -174,6 +178,25 @@ def readable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: readable(item) for name, item in value.items()}
     return [readable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def effects(result: OLSResults) -> list[str]:
+    """The coefficients of a fit but for its intercept."""
+    return [name for name in result.names if name != "Intercept"]
+
+
+def seen(result: OLSResults | None) -> list[str]:
+    """Those whose 95 % interval leaves zero out."""
+    if result is None:
+        return []
+    ends = result.conf_int(0.05)
+    return [name for name in effects(result) if not ends.loc[name].iloc[0] <= 0 <= ends.loc[name].iloc[1]]
+
+
+def take_away(outcome: Outcome) -> str:
+    """What to take away from one suite's run; what it would take is `Outcome.way_on`."""
+    total, shown, raw = len(effects(outcome.truth)), len(seen(outcome.release)), len(seen(outcome.truth))
+    return f"{shown} of {total} effects are seen in the release, {raw} in raw rows (95 % intervals that leave 0 out)."
 
 
 def keep_earlier(out: Path) -> Path | None:
@@ -194,8 +217,9 @@ def make_outcome(
     out: Path,
     seconds: dict[str, float],
     status: dict[str, Any],
+    way_on: Callable[[], str],
 ) -> Outcome:
-    """Fit the three models, save report.json and report.png."""
+    """Fit the three models, save report.json and report.png; `way_on` is asked where the release hides an effect."""
     import pandas as pd
 
     truth = fit.ols_from_rows(pd.DataFrame(list(people)), study, formula)
@@ -216,6 +240,7 @@ def make_outcome(
         out,
         seconds,
         status,
+        "" if set(seen(truth)) <= set(seen(release)) else way_on(),
     )
     (out / "report.json").write_text(json.dumps(outcome.to_dict(), indent=1, allow_nan=False) + "\n")
     _save_plot(outcome, out / "report.png")
@@ -272,10 +297,13 @@ def print_report(outcome: Outcome, console: Console) -> None:
     console.rule("Who would have to collude")
     for sentence in in_short(collusion_of(study)):
         console.print(sentence, markup=False, highlight=False)
+    console.rule()
+    for sentence in filter(None, (take_away(outcome), outcome.way_on)):
+        console.print(sentence, style="bold", markup=False, highlight=False)
     console.print(
         f"Saved in {outcome.out}: {report_of(study).data_file}, counted.bin, manifest.json, manifest.sig, "
         "README.md, report.json, report.png",
-        style="bold",
+        style="dim",
     )
 
 

@@ -29,6 +29,8 @@ import trimask
 from trimask_cli import owner
 from trimask_cli.demo import both, report
 from trimask_cli.demo.devices import blood_pressure_population, submit_all
+from trimask_cli.own_plan.command import make_plan, way_on
+from trimask_cli.own_plan.predict import Population, sample_of
 from trimask_cli.owner import sign
 from trimask_cli.study_file import bundled_definition, default_formula, owner_public_key, write_signed
 from trimask_client.table import Answers, read_people
@@ -125,6 +127,8 @@ class Asked:
     left: int
     pilot: list[Answers] | None = None
     """Other people, by whom what shrinking rows takes is corrected."""
+    own: bool = False
+    """Whether it is the owner's study, of whom a plan says what it would take to see more."""
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -206,12 +210,13 @@ def _what(args: argparse.Namespace, suite: SuiteName | None) -> Asked:
             definition = definition.changed(several_releases=True)
         if args.study is None and not args.exact:
             pilot = blood_pressure_population(_PILOT, args.seed + 1)
-        return Asked(definition, people, formula, args.right or 2, 0, pilot)
+        return Asked(definition, people, formula, args.right or 2, 0, pilot, args.study is not None)
     block = args.block_size or min(definition.collection.block_rows or len(people), len(people))
     if len(people) < block:
         raise ConfigError(f"{len(people)} participants are fewer than a block of {block}; give --block-size")
     left = 2 if args.left is None else args.left
-    return Asked(definition.changed(block_rows=block), people, formula, args.right or 4, left, pilot)
+    definition = definition.changed(block_rows=block)
+    return Asked(definition, people, formula, args.right or 4, left, pilot, args.study is not None)
 
 
 def _collect(asked: Asked, folder: Path, out: Path, progress: Steps) -> report.Outcome:
@@ -275,7 +280,19 @@ def _collect(asked: Asked, folder: Path, out: Path, progress: Steps) -> report.O
             **({} if before is None or used is None else {"cpu": used - before}),
         },
         status=asdict(status),
+        way_on=lambda: what_it_takes(asked),
     )
+
+
+def what_it_takes(asked: Asked) -> str:
+    """What `trimask plan` says of the same study; a few seconds."""
+    definition = asked.definition
+    if not (asked.own and definition.privacy.epsilon):
+        return ""
+    known = asked.formula == default_formula(definition.schema)
+    population = Population(sample_of(asked.pilot or asked.people), asked.pilot is not None)
+    parties = (asked.right, asked.left)
+    return way_on(make_plan(definition, population, None if known else asked.formula, parties=parties))
 
 
 def _wait_closed(study: Study, total: int, progress: Steps) -> None:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from trimask.fit.least_squares import DETECTABLE
 from trimask_cli.own_plan.first_order import Ladder, Needs, Sizes, cheapest, without
-from trimask_cli.own_plan.predict import Population, Prediction, predict
+from trimask_cli.own_plan.predict import Population, Prediction, predict, sample_of
 from trimask_cli.own_plan.recommend import Recommendation, in_suite, recommend
 from trimask_cli.study_file import default_formula, toml_value
 from trimask_client.table import read_people
@@ -89,7 +89,6 @@ class OwnPlan:
 
 
 _DRAWN = 4000
-_PILOT = 20_000  # as many of a pilot at most: each point of the trade-off of clipping encodes them again
 
 
 def run_own(args: argparse.Namespace) -> int:
@@ -108,35 +107,63 @@ def run_own(args: argparse.Namespace) -> int:
 
 def _planned(args: argparse.Namespace) -> OwnPlan:
     definition = load_definition(args.study).changed(epsilon=args.epsilon, delta=args.delta)
-    rows = args.rows or definition.collection.release_rows
-    formula = args.formula or default_formula(definition.schema)
     population, basis = _population(args, definition)
-    suites: dict[SuiteName, SuitePlan] = {}
+    return make_plan(
+        definition,
+        population,
+        args.formula,
+        basis=basis,
+        rows=args.rows,
+        suites=_suites(definition, args.suite),
+        parties=(args.right, args.left),
+        cover=args.cover,
+        asked=(args.effect or [], args.se or []),
+    )
+
+
+def make_plan(
+    definition: StudyDefinition,
+    population: Population,
+    formula: str | None,
+    *,
+    basis: str = "",
+    rows: int | None = None,
+    suites: Sequence[SuiteName] = (),
+    parties: tuple[int | None, int | None] = (None, None),
+    cover: str = "slopes",
+    asked: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> OwnPlan:
+    """Of effects and errors as `asked` for (--effect, --se), or of every effect at its standard size."""
+    rows = rows or definition.collection.release_rows
+    model = formula or default_formula(definition.schema)
+    found: dict[SuiteName, SuitePlan] = {}
     wanted: list[Wanted] = []
-    for name in _suites(definition, args.suite):
+    for name in suites or [definition.collection.suite]:
         print(f"planning the {name} suite ...", file=sys.stderr)
         given = in_suite(definition, name)
-        advice = recommend(given, population, formula, rows, args.right, args.left, args.cover)
+        advice = recommend(given, population, model, rows, *parties, cover)
         first = advice.unclipped
         if given.privacy.row_norm is not None:
-            first = predict(given, population, formula, rows, args.right, args.left)
-        wanted = _wanted(args, advice.ladder)
-        needs, limits = Needs(advice.ladder, args.cover), [(item.name, item.error) for item in wanted]
+            first = predict(given, population, model, rows, *parties)
+        wanted = _wanted(*asked, advice.ladder)
+        needs, limits = Needs(advice.ladder, cover), [(item.name, item.error) for item in wanted]
         sizes = {one: needs.of([(one, error)]) for one, error in limits}
-        suites[name] = SuitePlan(first, advice, sizes, needs.of(limits), without(advice.ladder, limits))
-    plan = OwnPlan(definition, formula, basis, rows, wanted, suites)
-    return replace(plan, smaller=_smaller(plan, population, args))
+        found[name] = SuitePlan(first, advice, sizes, needs.of(limits), without(advice.ladder, limits))
+    plan = OwnPlan(definition, model, basis, rows, wanted, found)
+    return plan if formula else replace(plan, smaller=_smaller(plan, population, parties, cover))
 
 
 _FAR = 20
 _ASKED = 4
 
 
-def _smaller(plan: OwnPlan, population: Population, args: argparse.Namespace) -> tuple[str, Sizes] | None:
+def _smaller(
+    plan: OwnPlan, population: Population, parties: tuple[int | None, int | None], cover: str
+) -> tuple[str, Sizes] | None:
     """The study of a few cheap questions, where the whole one is far out of reach."""
     name, suite = _cheapest_suite(plan)
     schema, needed = plan.definition.schema, suite.together.people or math.inf
-    if needed < _FAR * plan.rows or len(schema.attributes) <= _ASKED + 1 or schema.derived or args.formula:
+    if needed < _FAR * plan.rows or len(schema.attributes) <= _ASKED + 1 or schema.derived:
         return None
     ladder = suite.advice.ladder
     chosen = cheapest(ladder, [(item.name, item.error) for item in plan.wanted], _ASKED)
@@ -147,11 +174,9 @@ def _smaller(plan: OwnPlan, population: Population, args: argparse.Namespace) ->
     asked = [item.name for item in attributes]
     people = [{key: person[key] for key in asked} for person in population.people]
     formula = default_formula(small.schema)
-    found = recommend(
-        small, replace(Population(people), pilot=population.pilot), formula, plan.rows, args.right, args.left
-    )
+    found = recommend(small, Population(people, population.pilot), formula, plan.rows, *parties)
     wanted = [(one, size / DETECTABLE) for one, size in found.ladder.effects.items()]
-    return formula, Needs(found.ladder, args.cover).of(wanted)
+    return formula, Needs(found.ladder, cover).of(wanted)
 
 
 def _cheapest_suite(plan: OwnPlan) -> tuple[SuiteName, SuitePlan]:
@@ -170,8 +195,7 @@ def _suites(definition: StudyDefinition, asked: str) -> list[SuiteName]:
 def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[Population, str]:
     if args.pilot is not None:
         people = read_people(args.pilot, definition.schema, definition.form).answers
-        # From all over the file, which may be sorted: by place, by arm, by day.
-        taken = people[:: max(1, -(-len(people) // _PILOT))]
+        taken = sample_of(people)
         some = "" if len(taken) == len(people) else f"{len(taken):,} of the "
         return Population(taken), f"{some}{len(people):,} people of {args.pilot.name}"
     if definition.expected is not None:
@@ -185,10 +209,10 @@ def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[
     return Population(draw_people(definition.schema, expected, _DRAWN), pilot=False), basis
 
 
-def _wanted(args: argparse.Namespace, ladder: Ladder) -> list[Wanted]:
+def _wanted(effects: Sequence[str], errors: Sequence[str], ladder: Ladder) -> list[Wanted]:
     """Of --effect and --se, or an effect of the standard size for each coefficient."""
     found: list[Wanted] = []
-    for option, pairs in (("effect", args.effect or []), ("se", args.se or [])):
+    for option, pairs in (("effect", effects), ("se", errors)):
         for pair in pairs:
             name, _, text = pair.partition("=")
             standard = ladder.effects.get(name) if option == "effect" and not text else None
@@ -224,7 +248,7 @@ def render(plan: OwnPlan) -> RenderableType:
     parts += [Text(note, style="dim"), Text()]
     for name, suite in plan.suites.items():
         parts += [*_advice(name, suite), Text()]
-    return Group(*parts, Text(_way_on(plan), style="bold"))
+    return Group(*parts, Text(way_on(plan), style="bold"))
 
 
 def _needed(plan: OwnPlan) -> Table:
@@ -283,13 +307,13 @@ def _needed_note(plan: OwnPlan) -> str:
     return note
 
 
-def _way_on(plan: OwnPlan) -> str:
+def way_on(plan: OwnPlan) -> str:
     """The sentence to take away: what is seen, and with how many people, or at which epsilon, all would be."""
     name, suite = _cheapest_suite(plan)
     seen = [
         one for one, sizes in suite.sizes.items() if sizes.people is not None and sizes.people <= plan.rows
     ]
-    what = f"{len(seen)} of {len(plan.wanted)} effects" if seen else "no effect of this size"
+    what = f"{len(seen)} of {len(plan.wanted)} effects" if seen else "no effect of the size wanted"
     epsilon = plan.definition.privacy.epsilon
     words = f"{plan.rows:,} people at epsilon {epsilon:g}: {what} can be relied on to be seen ({name} suite)"
     if len(seen) == len(plan.wanted):
@@ -360,8 +384,12 @@ def _fits(point: Prediction) -> str:
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
     lines = [Text(f"{name}: sigma = {given.sigma:.3g}; {_fits(given)}", style="bold")]
-    if not suite.advice.settings:
-        return [*lines, Text("  No clipping does better and lets intervals hold."), *_prices(suite)]
+    if not suite.advice.settings or given.as_good_as(best):
+        return [
+            *lines,
+            Text("  Nothing that was tried does better and lets intervals hold."),
+            *_prices(suite),
+        ]
     by = f"shrinking {best.clipped:.0%} of the rows" if suite.advice.clips else "by scales within the bounds"
     lines.append(
         Text(

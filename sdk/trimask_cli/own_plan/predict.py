@@ -53,6 +53,16 @@ HARD = 5
 MANY_COLUMNS = 24
 
 
+_PEOPLE = 20_000
+
+
+def sample_of(people: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    """As many of a pilot as a plan encodes, from all over the file, which may be sorted: by place, by arm, by day."""
+    if len(people) <= _PEOPLE:
+        return people
+    return [people[k * len(people) // _PEOPLE] for k in range(_PEOPLE)]
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A fit at n people, coefficient by coefficient. Errors are the medians over the releases drawn in which a coefficient
@@ -89,6 +99,11 @@ class Prediction:
         parts = zip(self.se_privacy, self.bias, self.se_sampling, strict=True)
         squares = [(noise**2 + bias**2) / raw**2 for noise, bias, raw in parts if raw > 0]
         return math.sqrt(1 + sum(squares) / len(squares)) if squares else math.inf
+
+    def as_good_as(self, other: Prediction) -> bool:
+        """Whether releases drawn bound more coefficients, or as many with errors as small, but for chance."""
+        more = (sum(self.seen) / self.drawn - sum(other.seen) / other.drawn) / len(self.names)
+        return more > 0.02 or (more > -0.02 and self.inflation <= 1.02 * other.inflation)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what is infinite is null."""

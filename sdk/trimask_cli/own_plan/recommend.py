@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from trimask_cli.own_plan.first_order import Ladder
+from trimask_cli.own_plan.first_order import Ladder, Rung
 from trimask_cli.own_plan.predict import COVERS, MANY_COLUMNS, Population, Prediction, predict
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.layout import MomentsLayout
@@ -51,8 +51,12 @@ def in_suite(definition: StudyDefinition, suite: SuiteName) -> StudyDefinition:
     return replace(definition, collection=replace(common, block_rows=block), privacy=bare, schema=schema)
 
 
+def _unscaled(attribute: Attribute) -> Attribute:
+    return replace(attribute, centre=None, scale=None)
+
+
 def _without_grid(attribute: Attribute) -> Attribute:
-    return replace(attribute, step=None, centre=None, scale=None)
+    return replace(_unscaled(attribute), step=None)
 
 
 def with_attributes(definition: StudyDefinition, changed: dict[str, Attribute]) -> StudyDefinition:
@@ -66,6 +70,7 @@ _ENOUGH = 2000
 """People by whom centres and scales are found; row norms are chosen by all."""
 _REACHES = (2.5, 4.0)
 _SHARES = (0.0, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.35)
+_TRUSTED = 1.1  # times the error of first order
 _FEW = 250  # people by whom the bounds' scales are found
 _SCALE_STEPS = (1.6, 1.25)
 _SCALE_TURNS = 2  # through all columns, at most, with either step
@@ -124,9 +129,12 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
     n, parties = rows or definition.collection.release_rows, (right, left)
     scaled: list[tuple[StudyDefinition, Iterable[float | None]]] = [(bare, _norms(bare, population))]
     if definition.collection.suite == "moments":
-        centred = _centred(bare, population, n, right or 2, formula)
+        # From the bounds, so that what is recommended does not depend on what was recommended before.
+        boxed = with_attributes(bare, {item.name: _unscaled(item) for item in bare.schema.attributes})
+        centred = _centred(boxed, population, n, right or 2, formula)
         ways = [centred, *(_held(centred, population, reach) for reach in _REACHES)]
-        boxed = bare
+        if boxed != bare:
+            ways.append(bare)
         if len(bare.schema.columns) <= MANY_COLUMNS:
             few = Population(population.people[:: -(-len(population.people) // _FEW)], population.pilot)
 
@@ -134,7 +142,7 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
                 ladder = Ladder(candidate, [], few, formula, n, parties, "slopes")
                 return ladder.prediction(ladder.rungs[0]).inflation
 
-            boxed = boxed_scales(bare, error)
+            boxed = boxed_scales(boxed, error)
             ways.append(_at_means(boxed, population))
         scaled = [(boxed, [None]), *((way, _norms(way, population)) for way in ways)]
     ladder = Ladder(bare, scaled, population, formula, n, parties, cover)
@@ -146,14 +154,34 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
         )
         for what in COVERS
     }
-    taken = best[cover][1]
     prices = {what: found for what, (found, _) in best.items()}
     unclipped = predict(bare, population, formula, rows, right, left)
-    point = unclipped
-    if taken is not ladder.rungs[0]:
-        point = predict(taken.definition, population, formula, rows, right, left)
+
+    def drawn(rung: Rung) -> Prediction:
+        if rung is ladder.rungs[0]:
+            return unclipped
+        return predict(rung.definition, population, formula, rows, right, left)
+
+    expected, taken = best[cover]
+    point = drawn(taken)
+    if min(point.seen) < point.drawn or point.inflation > _TRUSTED * expected.inflation:
+        # First order is not to be trusted this near the noise: the best of each way of scaling is drawn.
+        for rung in _of_each_way(steps, cover):
+            if rung is not taken and not point.as_good_as(other := drawn(rung)):
+                taken, point = rung, other
     curve = tuple(item for item, rung in steps if rung.row_norm is not None)
     return Recommendation(taken.definition, point, unclipped, curve, prices, population.pilot, ladder, cover)
+
+
+def _of_each_way(steps: Iterable[tuple[Prediction, Rung]], cover: str) -> list[Rung]:
+    """Of rungs that centre and scale alike, the one of least error by first order, where intervals hold."""
+    found: dict[Schema, tuple[Prediction, Rung]] = {}
+    for point, rung in steps:
+        if rung.row_norm is None or point.covers(cover):
+            schema = rung.definition.schema
+            if schema not in found or point.inflation < found[schema][0].inflation:
+                found[schema] = point, rung
+    return [rung for _, rung in found.values()]
 
 
 def boxed_scales(definition: StudyDefinition, error: Callable[[StudyDefinition], float]) -> StudyDefinition:

@@ -18,6 +18,7 @@ from trimask_core.study.definition import Study
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_core.suites import payloads_of
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc, node_pb2, node_pb2_grpc
+from trimask_proto.v1.common_pb2 import Worker
 from trimask_server.protocol.plans import sign_worker
 from trimask_server.runtime.audit import AuditHead, AuditLog
 from trimask_server.runtime.context import NodeContext
@@ -390,6 +391,10 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             version=VERSION,
             worker_address=node.config.own_address,
             worker_signature=sign_worker(node.keys.identity, node.config.own_address),
+            workers=[
+                Worker(address=address, signature=sign_worker(node.keys.identity, address))
+                for address in await node.drain.workers_up()
+            ],
             store_generation=node.database.generation,
             audit_head=head_message(await node.audit.head()),
             draining=node.drain.on,

@@ -204,6 +204,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
         "ReadAudit": _OPERATOR,
     },
     "trimask_proto.v1.RightBatchService": {
+        "ListNews": _rule(Role.COLLECTOR, note="of the studies that it collects"),
         "ListPending": _COLLECTOR,
         "PauseIntake": _COLLECTOR,
         "StopIntake": _COLLECTOR,

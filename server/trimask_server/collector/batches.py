@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
 from trimask_core.basics.errors import Refused, VerificationError
@@ -72,6 +72,8 @@ class Intake:
     @property
     def usable(self) -> int:
         """How many complete submissions are accepted, or in no check yet; the others' check was never decided."""
+        if not self._accepted and not self._begun:
+            return len(self._ready)
         return len(self.accepted) + len(self.unchecked)
 
     @property
@@ -82,8 +84,8 @@ class Intake:
 
     async def complete(
         self, known: dict[str, bytes], *, closing: bool, paused: bool = False
-    ) -> list[bytes] | None:
-        """The complete submissions, oldest first.
+    ) -> Collection[bytes] | None:
+        """The complete submissions, oldest first, as they are counted now and later.
 
         `known` are the stores of the right providers, by role, that have been told of every block. None if a provider
         has another store by now: what it lists may have been in a block before. While the study closes, or intake is
@@ -91,7 +93,7 @@ class Intake:
         """
         last = closing or paused
         if last and self._whole:
-            return list(self._ready)
+            return self._ready.keys()
         whole = (1 << len(self._study.right)) - 1
         planned: set[bytes] = set()
         if last:
@@ -138,7 +140,7 @@ class Intake:
                 raise answer
         trusted = list(answers)
         self._whole = last and all(trusted)
-        return list(self._ready) if all(trusted) else None
+        return self._ready.keys() if all(trusted) else None
 
 
 T = TypeVar("T")

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from trimask_core.basics.errors import Refused
@@ -107,6 +108,7 @@ async def begin_closing(node: NodeContext, ledger: Ledger, study_id: bytes, orde
 
 
 _LONGEST_REST_SECONDS = 5.0
+_LONGEST_SLEEP_SECONDS = 60.0  # of a driver whose study is at rest, should nobody wake it
 _RESTED = (0, 0.0)
 
 
@@ -144,7 +146,12 @@ class BatchWork(Protocol):
         """Tell a right provider that was restored from a backup what it needs before it hears about blocks."""
         ...
 
-    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+    @property
+    def at_once(self) -> int:
+        """How many blocks are worked on at the same time."""
+        ...
+
+    def choose(self, ready: Collection[bytes], *, closing: bool) -> list[bytes]:
         """The sorted ids of the next block out of the complete submissions, oldest first; empty if they are too few, or
         right providers draw it."""
         ...
@@ -202,12 +209,15 @@ class BatchDriver:
         )  # what every right provider was told about intake: a state of the study, and its turn
         # How many more people this collector counted than the right provider that counted fewest: one that was restored.
         self._counts_more = 0
+        self._resting_seconds = node.config.poll_seconds
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
         """Until the study is closed."""
         node, prefix = self._node, self._study.id.hex()[:12]
         while node.studies.state(self._study.id) != "closed":
+            self.wake.clear()
+            self._resting_seconds = node.config.poll_seconds
             try:
                 # While draining nothing is begun; the lease stays with this worker until it stops.
                 busy = not node.drain.on and await self._step()
@@ -221,9 +231,8 @@ class BatchDriver:
                 node.log.exception("study=%s waits after an error", prefix)
                 busy = False
             if not busy:
-                self.wake.clear()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), node.config.poll_seconds)
+                    await asyncio.wait_for(self.wake.wait(), self._resting_seconds)
 
     async def look_after_closed(self) -> None:
         """Of a closed study: tell right providers that were restored since, and finish what one was away for."""
@@ -237,7 +246,6 @@ class BatchDriver:
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
         study_id = self._study.id
-        await self._node.studies.refresh()  # another worker may have been told to close it
         if self._suspicious:
             if await self._handle_restores():
                 self._intake.count_anew()
@@ -256,10 +264,14 @@ class BatchDriver:
             return True
         closing = state == "closing"
         unfinished = await self._ledger.blocks(study_id, *UNFINISHED)
-        for block in sorted(unfinished, key=lambda block: self._rest.get(block.block_id, _RESTED)[0]):
-            if asyncio.get_running_loop().time() < self._rest.get(block.block_id, _RESTED)[1]:
-                continue  # it failed; other blocks go on
-            await self._move_on(block, closing=closing)
+        now = asyncio.get_running_loop().time()
+        able = [block for block in unfinished if now >= self._rest.get(block.block_id, _RESTED)[1]]
+        if able:  # those that failed rest, and others go on
+            able.sort(key=lambda block: self._rest.get(block.block_id, _RESTED)[0])
+            moves = (self._move_on(block, closing=closing) for block in able[: self._work.at_once])
+            for outcome in await asyncio.gather(*moves, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
             return True
         ready = await self._intake.complete(self._restores.known, closing=closing)
         if ready is None:
@@ -268,10 +280,12 @@ class BatchDriver:
         await self._ledger.note_pending(study_id, self._intake.usable)
         if await self._work.draw(self._intake, state):
             return True
-        ids = self._work.choose(ready, closing=closing)
-        if ids:
+        planned = 0
+        while planned < self._work.at_once and (ids := self._work.choose(ready, closing=closing)):
             await self._ledger.plan(study_id, self._node.source.read(16), ids)
             self._intake.remove(ids)
+            planned += 1
+        if planned:
             return True
         if closing and not unfinished:
             if self._intake.stale:
@@ -279,7 +293,21 @@ class BatchDriver:
                 return True
             await self._close(len(ready))
             return True
-        return not closing and await self._work.publish()
+        if closing:
+            return False
+        if await self._work.publish():
+            return True
+        if not unfinished and self._told == (state, turn):
+            await self._rest_until_told()
+        return False
+
+    async def _rest_until_told(self) -> None:
+        """Nothing can be done until something comes (`study_leases.Drivers`), or an order for later is due."""
+        order = await self._ledger.close_order(self._study.id)
+        until_due = math.inf
+        if order is not None and order.close_time_ms:
+            until_due = (order.close_time_ms - self._node.clock.now_ms()) / 1000
+        self._resting_seconds = max(self._node.config.poll_seconds, min(_LONGEST_SLEEP_SECONDS, until_due))
 
     async def _move_on(self, block: Block, *, closing: bool) -> None:
         """The next step of a block that is neither erased nor released. After a failure it pauses for a while."""

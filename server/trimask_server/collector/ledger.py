@@ -334,6 +334,21 @@ def plan_block(
         audit.append(tx, "block_planned", study=study_id.hex(), block=block_id.hex(), rows=rows, plan=plan)
 
 
+def work_by_study(tx: Transaction) -> dict[bytes, list[object]]:
+    """What calls for work, by study: its state, its owner's last order, and blocks with which there is something to do. It
+    changes where an owner has a study closed, or something of it given up, at another worker of this node."""
+    found: dict[bytes, list[object]] = {}
+    for sql in (
+        "SELECT study_id, state FROM studies WHERE state NOT IN ('closed', 'collected')",
+        "SELECT study_id, content FROM close_orders",
+    ):
+        for row in tx.rows(sql):
+            found.setdefault(bytes(row[0]), []).append(row[1:])
+    for study_id, state, count in block_table.count_unfinished(tx):
+        found.setdefault(study_id, []).append((state, count))
+    return found
+
+
 def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
     """Store a note for the study's owner."""
     tx.run(

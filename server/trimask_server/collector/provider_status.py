@@ -9,7 +9,8 @@ The collector's calls to one study's right providers about blocks. All of them m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimask_core.basics.errors import Refused, VerificationError
@@ -17,12 +18,13 @@ from trimask_core.basics.refusals import Alarm
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_proto.v1 import governance_pb2, node_pb2, right_batches_pb2
-from trimask_proto.v1.common_pb2 import Attempt, CloseOrder
+from trimask_proto.v1.common_pb2 import Attempt, CloseOrder, Worker
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.protocol.plans import plan_message, split_ids, worker_of
 from trimask_server.runtime.audit import AuditHead
 from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.host import Spawn
 from trimask_server.store.block_table import Block
 from trimask_server.store.interface import Transaction
 
@@ -187,6 +189,8 @@ class ProviderStatus:
     """Shared by all studies of a collector, so that the worker driving a study and the others see the same."""
 
     node: NodeContext
+    in_hand: Counter[str] = field(default_factory=Counter, init=False)
+    """How many batches each worker of a right provider has been given by this collector, by address."""
     _seen_ms: dict[str, int] = field(default_factory=dict, init=False)  # by TLS name
     # By study: when it was asked, and the answer, which may be on its way.
     _recent: dict[bytes, tuple[int, asyncio.Future[Described]]] = field(default_factory=dict, init=False)
@@ -223,6 +227,17 @@ class ProviderStatus:
                 self._seen_ms[study.party(role).tls_name] = now
         return found
 
+    def free_workers(self, answers: Mapping[str, node_pb2.DescribeNodeResponse]) -> list[Worker]:
+        """Of each node that has several workers the one with fewest batches in hand, which has one more from now on."""
+        chosen = []
+        for role, answer in answers.items():
+            own = Worker(address=answer.worker_address, signature=answer.worker_signature)
+            one = min([*answer.workers, own], key=lambda worker: self.in_hand[worker.address])
+            if answer.worker_address:
+                chosen.append(Worker(role=role, address=one.address, signature=one.signature))
+        self.in_hand.update(worker.address for worker in chosen)
+        return chosen
+
     async def describe_cached(self, study: Study) -> Described:
         """The same, cached for two seconds: many viewers cause one question to the nodes."""
         now = self.node.clock.now_ms()
@@ -248,3 +263,57 @@ class ProviderStatus:
             if answer is not None
         }
         return counts | {"collector": self.node.refusals.as_dict()}
+
+
+SELDOM = 4
+"""Times `poll_seconds`: how seldom one looks where nothing came the last time."""
+_NEWS_SECONDS = 5.0
+
+
+class News:
+    """Asks every right provider what came, one question for all studies that this worker drives, and tells their drivers.
+
+    At the pace of `poll_seconds` while something comes; seldom when nothing does. Where a provider does not answer, or has
+    another store than before, the drivers of all its studies look for themselves.
+    """
+
+    def __init__(self, node: NodeContext, spawn: Spawn, tell: Callable[[bytes], None]) -> None:
+        self._node = node
+        self._spawn = spawn
+        self._tell = tell
+        self._studies: dict[str, dict[bytes, Study]] = {}  # by TLS name and address
+
+    def follow(self, study: Study) -> None:
+        """Ask about this study too, until it is closed."""
+        for party in study.right:
+            key = f"{party.tls_name} {party.peer_address}"
+            if key not in self._studies:
+                self._studies[key] = {}
+                self._spawn(self._ask(party, key), f"asking {party.tls_name} for news")
+            self._studies[key][study.id] = study
+
+    async def _ask(self, party: Party, key: str) -> None:
+        node, after, store, pause = self._node, 0, b"", 0.0
+        while True:
+            here = self._studies[key]
+            open_now = {study.id for study in node.studies.all() if node.studies.state(study.id) != "closed"}
+            for study_id in here.keys() - open_now:
+                del here[study_id]
+            if not here:
+                del self._studies[key]
+                return
+            stub = RightBatchServiceStub(node.peers.channel(party))
+            request = right_batches_pb2.ListNewsRequest(after=after)
+            try:
+                answer = await node.peers.call(stub.ListNews, request, _NEWS_SECONDS)
+            except Refused as error:
+                node.log.info("%s does not say what came: %s", party.tls_name, error)
+                store, told = b"", set(here)
+            else:
+                told = set(here) if answer.store_generation != store else {*answer.study_ids} & here.keys()
+                after, store = answer.newest, answer.store_generation
+            for study_id in told:
+                self._tell(study_id)
+            least = node.config.poll_seconds
+            pause = least if told else min(2 * pause, SELDOM * least)
+            await node.clock.sleep(pause)

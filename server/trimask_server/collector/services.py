@@ -284,7 +284,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         entry = node.audit.entry("study_opened", study=study.id.hex(), admission=study.admission)
         await node.studies.register(signed, node.clock.now_ms(), entry)
         await self._opens.remove(study.id)
-        self._drivers.look()
+        self._drivers.look(study.id)
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
 
     async def CloseStudy(
@@ -306,7 +306,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             await ledger.keep_close_order(study.id, order)
         if now_due:
             await begin_closing(self._node, ledger, study.id, order)
-        self._drivers.look()
+        self._drivers.look(study.id)
 
     async def AbandonBlock(
         self, request: study_pb2.AbandonBlockRequest, context: Context
@@ -333,7 +333,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 healthy=request.healthy,
                 look=request.look,
             )
-            self._drivers.look()
+            self._drivers.look(study.id)
         elif request.look:
             found = await ledger.look_at(study.id, named)
         else:
@@ -341,7 +341,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             if request.release_number:
                 said = f"release {request.release_number} with its {found.rows} rows is given up by the study's owner"
                 await ledger.note(study.id, said)
-            self._drivers.look()
+            self._drivers.look(study.id)
         return study_pb2.AbandonBlockResponse(
             block=study_pb2.AbandonedBlock(block_id=found.block_id, rows=found.rows, why=found.why),
             state=found.state,

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trimask_core.basics.clock import Backoff
@@ -34,6 +34,8 @@ from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_server.collector.driver import Driver
+from trimask_server.collector.ledger import work_by_study
+from trimask_server.collector.provider_status import SELDOM, News
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn
 from trimask_server.store.interface import Each, Store, StoreError, Transaction
@@ -133,16 +135,19 @@ class Jobs:
             exclusive=False,
         )
 
-    async def renew(self, job: Job, now_ms: int, seconds: float) -> Job:
-        """Keep a job for `seconds` from now; refused if it was lost. Also one whose lease ran out and nobody took."""
+    async def is_due(self, kind: str, now_ms: int, held: Collection[bytes] = ()) -> bool:
+        """Whether `lease` may give one."""
+        sql = f"SELECT 1 FROM jobs WHERE kind = ? AND state = 'waiting' AND due_ms <= ?{_but(held)} LIMIT 1"  # noqa: S608
+        return await self._store.read(lambda tx: tx.row(sql, (kind, now_ms, *held)) is not None)
+
+    async def renew(self, jobs: Sequence[Job], now_ms: int, seconds: float) -> list[Job]:
+        """Keep jobs for `seconds` from now, in one transaction; those that were not lost. Also one whose lease ran out and
+        nobody took."""
         end_ms = now_ms + round(seconds * 1000)
-
-        def write(tx: Transaction) -> None:
-            check_lease(tx, job)
-            _set(tx, job, "due_ms = ?", end_ms)
-
-        await self._store.write(write, exclusive=False)
-        return replace(job, lease_end_ms=end_ms)
+        kept = await self._store.write(
+            lambda tx: [job for job in jobs if _set(tx, job, "due_ms = ?", end_ms)], exclusive=False
+        )
+        return [replace(job, lease_end_ms=end_ms) for job in kept]
 
     async def complete(self, job: Job) -> None:
         """The job is done, for ever; refused if it was lost."""
@@ -230,8 +235,23 @@ _LEASE_SECONDS = 15.0
 _CLOSED_SECONDS = 60.0
 
 
+@dataclass
+class _Driven:
+    """A study that this worker drives, by which lease, and whether that was lost."""
+
+    driver: Driver
+    job: Job
+    seen: object = None
+    """What the store said of it when its driver was last woken."""
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Drivers:
-    """The drivers of this worker, and an observer for each study others drive."""
+    """The drivers of this worker, and an observer for each study others drive.
+
+    A study that is open and at rest costs nothing: its driver sleeps until this worker is told of something (`look`), the
+    store has something new of it that another worker wrote, or a right provider has news.
+    """
 
     def __init__(self, node: NodeContext, spawn: Spawn, new: Callable[[Study, Store], Driver]) -> None:
         self._node = node
@@ -240,7 +260,8 @@ class Drivers:
         self._jobs = Jobs(node.database, node.source)
         self._worker = f"{node.config.name} {node.config.own_address}"
         self._observers: dict[bytes, Driver] = {}
-        self._driving: dict[bytes, Driver] = {}
+        self._driving: dict[bytes, _Driven] = {}
+        self._news = News(node, spawn, self._tell)
         self._look = asyncio.Event()
         # Whether this worker, perhaps before a restart, left a study whose lease may still be its own.
         self._dropped = True
@@ -249,32 +270,40 @@ class Drivers:
     def _of(self, study: Study) -> Driver:
         """The study's driver, or an observer if another worker drives it."""
         if study.id in self._driving:
-            return self._driving[study.id]
+            return self._driving[study.id].driver
         if study.id not in self._observers:
             self._observers[study.id] = self._new(study, self._node.database)
         return self._observers[study.id]
 
-    def look(self) -> None:
-        """Wake up: there may be a study to drive, or work for a driver."""
+    def look(self, study_id: bytes) -> None:
+        """Wake up: the study may have to be driven, or there is work for its driver."""
         self._look.set()
-        for driver in self._driving.values():
-            driver.wake.set()
+        self._tell(study_id)
+
+    def _tell(self, study_id: bytes) -> None:
+        if study_id in self._driving:
+            self._driving[study_id].driver.wake.set()
 
     async def run(self) -> None:
         """Drive studies for as long as the node runs."""
         node = self._node
         self._spawn(self._look_after_closed(), "following up closed studies")
+        self._spawn(self._keep(), "renewing leases")
         while True:
             try:
                 await self._take_on()
+                if node.config.own_address:
+                    await self._see_others_work()
             except (Refused, StoreError) as error:
                 # The store may be full or unreachable: studies must go on once it is back.
                 node.log.warning("cannot look for studies to drive yet: %s", error)
             except Exception:
                 node.log.exception("failed while looking for studies to drive")
             self._look.clear()
+            # Alone with its store, a worker is told of all there is to do.
+            seldom = 1 if node.config.own_address or self._dropped else SELDOM
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), node.config.poll_seconds)
+                await asyncio.wait_for(self._look.wait(), seldom * node.config.poll_seconds)
 
     async def _look_after_closed(self) -> None:
         """Tell right providers restored from a backup of studies closed since: they may hold their rows again; and have
@@ -300,12 +329,26 @@ class Drivers:
                 await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
         if self._dropped:
             await self._take_back()
-        while job := await self._jobs.lease(
-            _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
-        ):
+        while await self._jobs.is_due(_KIND, node.clock.now_ms(), list(self._driving)):
+            job = await self._jobs.lease(
+                _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
+            )
+            if job is None:
+                break
             study = node.studies.get(job.key)
-            self._driving[study.id] = self._new(study, FencedStore(node.database, job))
-            self._spawn(self._drive(study, job), f"driving study {study.id.hex()[:12]}")
+            driven = _Driven(self._new(study, FencedStore(node.database, job)), job)
+            self._driving[study.id] = driven
+            self._spawn(self._drive(study, driven), f"driving study {study.id.hex()[:12]}")
+            self._news.follow(study)
+
+    async def _see_others_work(self) -> None:
+        """Wake the drivers of studies that the owner has changed at another worker of this node."""
+        calls_for_work = await self._node.database.read(work_by_study)
+        for study_id, driven in list(self._driving.items()):
+            seen = calls_for_work.get(study_id)
+            if seen != driven.seen:
+                driven.seen = seen
+                driven.driver.wake.set()
 
     async def _take_back(self) -> None:
         self._dropped = False
@@ -315,41 +358,50 @@ class Drivers:
             self._dropped = True
             raise
 
-    async def _drive(self, study: Study, job: Job) -> None:
+    async def _drive(self, study: Study, driven: _Driven) -> None:
         node = self._node
-        driving = asyncio.create_task(self._driving[study.id].run())
-        keeping = asyncio.create_task(self._keep(job))
+        driving = asyncio.create_task(driven.driver.run())
+        losing = asyncio.create_task(driven.lost.wait())
         try:
-            await asyncio.wait((driving, keeping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((driving, losing), return_when=asyncio.FIRST_COMPLETED)
             if driving.done():
                 driving.result()
-                await self._jobs.complete(job)
+                await self._jobs.complete(driven.job)
             else:
-                keeping.result()
+                node.log.warning("study=%s: another worker has it now", study.id.hex()[:12])
         except Refused as error:
             node.log.warning("study=%s is left to another worker: %s", study.id.hex()[:12], error)
         except asyncio.CancelledError:
-            await self._hand_back(job)  # this worker stops; another need not wait for the lease to run out
+            await self._hand_back(
+                driven.job
+            )  # this worker stops; another need not wait for the lease to run out
             raise
         finally:
-            for task in (driving, keeping):
+            for task in (driving, losing):
                 task.cancel()
-            await asyncio.gather(driving, keeping, return_exceptions=True)
+            await asyncio.gather(driving, losing, return_exceptions=True)
             self._driving.pop(study.id, None)
             self._dropped = True  # unless another worker has it, it is due again at once
+            self._look.set()
 
     async def _hand_back(self, job: Job) -> None:
         with contextlib.suppress(Refused):
             await self._jobs.release(job, self._node.clock.now_ms())
 
-    async def _keep(self, job: Job) -> None:
-        """Renew the lease; `Refused` once it is lost."""
+    async def _keep(self) -> None:
+        """Renew all leases; a driver whose lease is lost ends."""
         node = self._node
         while True:
             await node.clock.sleep(_LEASE_SECONDS / 3)
+            held = list(self._driving.values())
+            if not held:
+                continue
             try:
-                job = await self._jobs.renew(job, node.clock.now_ms(), _LEASE_SECONDS)
+                kept = await self._jobs.renew([one.job for one in held], node.clock.now_ms(), _LEASE_SECONDS)
             except (Refused, StoreError) as error:
-                if isinstance(error, Refused) and error.reason is Reason.LEASE_LOST:
-                    raise
-                node.log.warning("cannot renew a lease yet study=%s why=%s", job.key.hex()[:12], error)
+                node.log.warning("cannot renew leases yet: %s", error)
+                continue
+            names = {job.key for job in kept}
+            for one in held:
+                if one.job.key not in names:
+                    one.lost.set()

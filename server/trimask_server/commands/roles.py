@@ -35,6 +35,12 @@ def register(subparsers: Subparsers) -> None:
             help="this process's own peer address, where several processes run one node on PostgreSQL",
         )
         parser.add_argument(
+            "--worker-address",
+            default="",
+            metavar="HOST:PORT",
+            help="the address under which peers reach --worker-listen, if it differs",
+        )
+        parser.add_argument(
             "--http-listen",
             default="",
             metavar="HOST:PORT",
@@ -55,4 +61,9 @@ def run(args: argparse.Namespace) -> int:
         )
     from trimask_server.programs.roles import run_node
 
-    return run_node(args.role, args.config, args.worker_listen, args.http_listen)
+    own = {
+        name: value
+        for name in ("worker_listen", "worker_address", "http_listen")
+        if (value := getattr(args, name))
+    }
+    return run_node(args.role, args.config, own)

@@ -12,11 +12,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvloop
 
@@ -333,13 +333,9 @@ async def start_node(role: NodeRole, config: NodeConfig) -> Node:
     return node
 
 
-def run_node(role: NodeRole, config_path: Path, worker_listen: str = "", http_listen: str = "") -> int:
-    """Run a node, or one worker of it, until SIGTERM or SIGINT."""
-    config = load_config(config_path, role)
-    if worker_listen:
-        config = replace(config, worker_listen=worker_listen)
-    if http_listen:
-        config = replace(config, http_listen=http_listen)
+def run_node(role: NodeRole, config_path: Path, own: Mapping[str, Any]) -> int:
+    """Run a node, or one worker of it with settings of its `own`, until SIGTERM or SIGINT."""
+    config = replace(load_config(config_path, role), **own)
     configure_tracing(config.name, role)
     logging.basicConfig(
         handlers=[make_handler(config.log_format)]

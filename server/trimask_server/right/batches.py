@@ -38,7 +38,7 @@ from trimask_server.protocol.plans import plan_message, sign_bound, split_ids
 from trimask_server.right.row_intake import INCOMPLETE, list_again
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.tls import Context
+from trimask_server.runtime.tls import Context, peer_names
 from trimask_server.store.interface import Transaction
 
 _MINUTE_MS = 60_000
@@ -254,6 +254,20 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         else:
             missing = await database.read(lambda tx: find_missing(tx, study.id, ids))
         return right_batches_pb2.FindMissingResponse(missing_ids=b"".join(missing))
+
+    async def ListNews(
+        self, request: right_batches_pb2.ListNewsRequest, context: Context
+    ) -> right_batches_pb2.ListNewsResponse:
+        node, names = self._node, peer_names(context)
+        newest, found = await self._rows.news(request.after)
+        known = {study.id: study for study in node.studies.all()}
+        if not known.keys() >= set(found):  # another worker of this node has registered one
+            await node.studies.refresh()
+            known = {study.id: study for study in node.studies.all()}
+        its = (name for name in found if name in known and known[name].collector.tls_name in names)
+        return right_batches_pb2.ListNewsResponse(
+            newest=newest, study_ids=its, store_generation=node.database.generation
+        )
 
     async def ListPending(
         self, request: right_batches_pb2.ListPendingRequest, context: Context

@@ -121,6 +121,24 @@ class RowStore:
             ]
         )
 
+    async def news(self, after: int) -> tuple[int, list[bytes]]:
+        """The last sequence there is, and the studies of which `pending` has rows after `after`: of all, if this store never
+        came so far."""
+
+        def read(tx: Transaction) -> tuple[int, list[bytes]]:
+            row = tx.row("SELECT max(sequence) FROM submissions")
+            newest = 0 if row is None or row[0] is None else int(row[0])
+            if newest == after:
+                return newest, []
+            found = tx.rows(
+                "SELECT study_id FROM studies WHERE EXISTS (SELECT 1 FROM submissions WHERE"
+                " submissions.study_id = studies.study_id AND block_id IS NULL AND sequence > ?)",
+                (after if after < newest else 0,),
+            )
+            return newest, [bytes(row[0]) for row in found]
+
+        return await self.database.read(read)
+
     async def people(self, study_id: bytes) -> int:
         """How many people have taken part, as far as this provider can see: submissions that are here or in a block, which
         may have reached it alone; none that was withdrawn, or refused by a check before it was in a block."""

@@ -346,7 +346,7 @@ def make_context(
         studies=StudyRegistry(database),
         audit=audit,
         refusals=Refusals({}),
-        drain=Drain(database, audit, clock, source, log, shared=bool(config.own_address)),
+        drain=Drain(database, audit, clock, source, log, address=config.own_address),
         certificates=Certificates(material, key_folder),
         peers=peers or Peers(keys, Observer(source, tracer, metrics)),
         workers=workers or Workers(config.mask_threads),

@@ -38,18 +38,21 @@ from trimask_server.store.interface import ObservedStore, Store, StoreError, Tra
 
 _LOOK_SECONDS = 1.0
 _FACT = "draining"
+_UP = "worker up "
+_UP_SECONDS, _GONE_SECONDS = 5.0, 15.0
 
 
 @dataclass
 class Drain:
-    """Whether this process drains. `shared`: the node has other workers on the same store. Ends with the process."""
+    """Whether this process drains. `address`: its own, if the node has other workers on the same store, who are told that it
+    is up for as long as it takes work. Ends with the process."""
 
     database: Store
     audit: AuditLog
     clock: Clock
     source: RandomSource
     log: logging.Logger
-    shared: bool = False
+    address: str = ""
     on: bool = field(default=False, init=False)
 
     async def begin(self) -> None:
@@ -72,7 +75,7 @@ class Drain:
         Draining ends with the process: a worker that starts afterwards accepts work.
         """
         await (self.end() if resume else self.begin())
-        if not self.shared:
+        if not self.address:
             return
         # A fresh value each time, so that each worker sees that it changed.
         word = b"" if resume else self.source.read(16)
@@ -80,11 +83,16 @@ class Drain:
         await self.clock.sleep(2 * _LOOK_SECONDS)
 
     async def follow_others(self) -> None:
-        """Follow another worker of the node that was told to drain, or to stop draining."""
+        """Follow another worker of the node that was told to drain, or to stop draining; and say that this one is up."""
         seen = await self.database.read(_read)  # written before this process started: not meant for it
+        said_ms, said_on = 0, True
         while True:
-            await self.clock.sleep(_LOOK_SECONDS)
             try:
+                now_ms = self.clock.now_ms()
+                if self.on != said_on or not 0 <= now_ms - said_ms < 1000 * _UP_SECONDS:
+                    said_ms, said_on = now_ms, self.on
+                    await self._say_up(0 if self.on else now_ms)
+                await self.clock.sleep(_LOOK_SECONDS)
                 word = await self.database.read(_read)
             except (TrimaskError, StoreError) as error:
                 self.log.warning("cannot see yet whether this node drains: %s", error)
@@ -93,11 +101,27 @@ class Drain:
                 seen, self.on = word, bool(word)
                 self.log.info("draining, as another worker was told" if word else "takes new work again")
 
+    async def _say_up(self, now_ms: int) -> None:
+        await self.database.write(lambda tx: _write(tx, now_ms.to_bytes(8, "big"), _UP + self.address))
 
-def _write(tx: Transaction, word: bytes) -> None:
+    async def workers_up(self) -> list[str]:
+        """The addresses of this node's workers that take work, as each has said in the last seconds; none if it has one."""
+        if not self.address:
+            return []
+        rows = await self.database.read(
+            lambda tx: tx.rows("SELECT name, value FROM store_facts WHERE name LIKE ?", (f"{_UP}%",))
+        )
+        now_ms, up = (
+            self.clock.now_ms(),
+            {name.removeprefix(_UP): int.from_bytes(said, "big") for name, said in rows},
+        )
+        return sorted(address for address, ms in up.items() if abs(now_ms - ms) < 1000 * _GONE_SECONDS)
+
+
+def _write(tx: Transaction, word: bytes, name: str = _FACT) -> None:
     tx.run(
         "INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (_FACT, word),
+        (name, word),
     )
 
 

@@ -105,7 +105,9 @@ class NodeConfig:
     worker_address: str = _said("the address under which they reach it, if it differs", default="")
     log_format: str = _said("`text`, or `json` for machines", default="text")
     poll_seconds: float = _said(
-        "on the collector: how often a study is checked for work when nothing woke its driver", default=0.5
+        "on the collector: how often right providers are asked what came, while something does; else a quarter as "
+        "often",
+        default=0.5,
     )
     attempt_timeout_seconds: float = _said(
         "on the collector: the most time for an attempt at a block, or for the check of a batch; then a new one "

@@ -182,6 +182,15 @@ def take_out(tx: Transaction, study_id: bytes, block_id: bytes) -> tuple[int, in
     return int(row[0]), int(row[1])
 
 
+def count_unfinished(tx: Transaction) -> list[tuple[bytes, str, int]]:
+    """(study, state, how many) of the blocks with which there is something to do."""
+    found = tx.rows(
+        f"SELECT study_id, state, count(*) FROM blocks WHERE state IN ({any_of(UNFINISHED)})"  # noqa: S608 - our words
+        " GROUP BY study_id, state ORDER BY study_id, state"
+    )
+    return [(bytes(row[0]), row[1], row[2]) for row in found]
+
+
 def planned_rows(tx: Transaction, study_id: bytes) -> int:
     """How many submissions are in blocks that are being worked on."""
     row = tx.row("SELECT sum(row_count) FROM blocks WHERE study_id = ? AND state = 'planned'", (study_id,))

@@ -8,7 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["NAMES", "main"]
+from trimask_fuzz.target import Target
+
+__all__ = ["NAMES", "main", "watched", "write_seeds"]
 
 # Named here too: the targets themselves may be imported only where atheris is watching.
 NAMES = (
@@ -22,8 +24,8 @@ def _escaped(word: bytes) -> str:
     return "".join(f"\\x{byte:02x}" for byte in word)
 
 
-def _fuzz(name: str, runs: int, seconds: int) -> None:
-    """This process becomes libFuzzer's; it ends the process itself."""
+def _target(name: str) -> Target:
+    """A target, with what it calls watched by atheris."""
     import atheris
 
     with atheris.instrument_imports(
@@ -32,7 +34,31 @@ def _fuzz(name: str, runs: int, seconds: int) -> None:
         import pytest  # noqa: F401 - repeatable randomness is refused outside of tests
 
         from trimask_fuzz.targets import TARGETS
-    target = TARGETS[name]
+    return TARGETS[name]
+
+
+def _run(target: Target, arguments: list[str]) -> None:
+    """This process becomes libFuzzer's; it ends the process itself."""
+    import atheris
+
+    atheris.Setup([sys.argv[0], *arguments], target.run)
+    atheris.Fuzz()
+
+
+def watched(name: str) -> None:
+    """A target as OSS-Fuzz runs it, with the options and corpus that it gives."""
+    _run(_target(name), sys.argv[1:])
+
+
+def write_seeds(name: str, folder: str) -> None:
+    """A target's seeds as files, for OSS-Fuzz."""
+    Path(folder).mkdir(parents=True)
+    for number, seed in enumerate(_target(name).seeds()):
+        (Path(folder) / str(number)).write_bytes(seed)
+
+
+def _fuzz(name: str, runs: int, seconds: int) -> None:
+    target = _target(name)
     with tempfile.TemporaryDirectory(prefix="trimask-fuzz-") as folder:
         corpus = Path(folder) / "corpus"
         corpus.mkdir()
@@ -50,8 +76,7 @@ def _fuzz(name: str, runs: int, seconds: int) -> None:
         ]
         if target.words:  # libFuzzer takes no empty dictionary
             options.append(f"-dict={words}")
-        atheris.Setup([sys.argv[0], *options, str(corpus)], target.run)
-        atheris.Fuzz()
+        _run(target, [*options, str(corpus)])
 
 
 def main() -> int:

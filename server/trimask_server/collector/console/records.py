@@ -8,6 +8,7 @@ The console's background task: counts submissions by day, opens studies at their
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from trimask_core.study.signed import SignedStudy
 from trimask_server.collector.publication import Catalogue
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.store.interface import Store, Transaction
+from trimask_server.store.interface import Store, StoreError, Transaction
 
 _EVERY_SECONDS = 20.0
 
@@ -38,11 +39,15 @@ class Clerk:
         self._records = records
         self._opens = opens
         self._open = open_study
+        self._noted: dict[bytes, tuple[int, int]] = {}  # by study: the day, and how many it had
+        node.studies.on_forget.append(lambda study_id: self._noted.pop(study_id, None))
 
     async def run(self) -> None:
         """Until the node stops."""
         while True:
             await self.open_due()
+            with contextlib.suppress(Refused, StoreError):  # the store may be away, and the next round comes
+                await self._node.studies.refresh()
             for study in self._node.studies.all():
                 try:
                     await self.look(study)
@@ -60,10 +65,15 @@ class Clerk:
 
     async def look(self, study: Study) -> None:
         """One study, once."""
-        if await self._node.studies.state_now(study.id) != "open":
+        if self._node.studies.state(study.id) != "open":
             return
-        complete = await Catalogue(self._node.database).people(study.id)
-        await self._records.note_complete(study.id, self._node.clock.now_ms(), complete)
+        now_ms, complete = (
+            self._node.clock.now_ms(),
+            await Catalogue(self._node.database).people(study.id),
+        )
+        if self._noted.get(study.id) != (now_ms // DAY_MS, complete):
+            await self._records.note_complete(study.id, now_ms, complete)
+            self._noted[study.id] = (now_ms // DAY_MS, complete)
 
 
 DAY_MS = 86_400_000

@@ -199,6 +199,7 @@ CREATE TABLE blocks (
   bound BLOB
 );
 CREATE INDEX blocks_study ON blocks (study_id, sequence);
+CREATE INDEX blocks_state ON blocks (study_id, state, sequence);
 CREATE TABLE row_checks (
   sequence INTEGER PRIMARY KEY AUTOINCREMENT,
   study_id BLOB NOT NULL,

@@ -7,6 +7,8 @@ are refused cost nobody else anything.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from itertools import islice
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
@@ -14,7 +16,7 @@ from trimask_core.moments.totals import accepted_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_proto.v1 import moments_pb2
-from trimask_proto.v1.common_pb2 import Attempt, Worker
+from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
 from trimask_server.collector.batches import Batches, Intake
 from trimask_server.collector.ledger import Ledger
@@ -54,6 +56,7 @@ class MomentsWork:
         self._provider_status = provider_status
         self._catalogue = Catalogue(ledger.database)
         self._totals_erased = False
+        self.at_once = 1  # as many as a right provider has workers, as far as this worker knows
 
     draws_blocks = False
 
@@ -64,12 +67,12 @@ class MomentsWork:
     async def tell(self, party: Party) -> None:
         """Nothing to tell: decisions in this suite are about batches."""
 
-    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+    def choose(self, ready: Collection[bytes], *, closing: bool) -> list[bytes]:
         """The next batch. A small number waits while the study is open, and can be withdrawn meanwhile."""
         least = 1 if closing else min(_WORTH_WAITING_FOR, self._study.release_rows)
         if len(ready) < least:
             return []
-        return sorted(ready[: min(_BATCH, self._study.release_rows)])
+        return sorted(islice(ready, min(_BATCH, self._study.release_rows)))
 
     async def work_on(self, block: Block, batches: Batches) -> None:
         """One attempt at a batch: every right provider checks it with the others and adds it up."""
@@ -101,17 +104,12 @@ class MomentsWork:
 
     async def _check(self, block: Block) -> tuple[bytes, dict[str, int]]:
         """(1 or 0 for each report, refused by reason), when every right provider has the batch in its total."""
-        study, node = self._study, self._node
+        study = self._study
         attempt = await self._attempt(block)
-        request = moments_pb2.CheckBatchRequest(attempt=attempt)
-        timeout = node.config.attempt_timeout_seconds
-
-        async def one(role: str) -> moments_pb2.CheckBatchResponse:
-            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(study, attempt, role)))
-            answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
-            return answer
-
-        answers = await asyncio.gather(*map(one, right_roles(study)))
+        try:
+            answers = await self._ask_all(attempt)
+        finally:
+            self._provider_status.in_hand.subtract(worker.address for worker in attempt.workers)
         if len({answer.accepted_hash for answer in answers}) != 1:
             raise Refused(Reason.BATCH_DISAGREED, "the right providers accepted different reports")
         ids = split_ids(block.submission_ids)
@@ -123,21 +121,42 @@ class MomentsWork:
                 return bytes(marks), {item.reason: item.count for item in answer.refused}
         raise Refused(Reason.BAD_SIGNATURE, "no right provider says which reports it signed for")
 
+    async def _ask_all(self, attempt: Attempt) -> list[moments_pb2.CheckBatchResponse]:
+        study, node = self._study, self._node
+        request = moments_pb2.CheckBatchRequest(attempt=attempt)
+        timeout = node.config.attempt_timeout_seconds
+
+        async def one(role: str) -> moments_pb2.CheckBatchResponse:
+            stub = MomentsServiceStub(node.peers.channel(study.party(role), worker_of(study, attempt, role)))
+            answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
+            return answer
+
+        return list(await asyncio.gather(*map(one, right_roles(study))))
+
     async def _attempt(self, block: Block) -> Attempt:
-        study = self._study
-        workers = []
-        for role, answer in (await self._provider_status.describe(study, 5.0)).items():
+        """A new attempt; at a provider with several workers by the one that has fewest batches in hand."""
+        study, status = self._study, self._provider_status
+        answers = {}
+        for role, answer in (await status.describe(study, 5.0)).items():
             if answer is None:
                 raise Refused(Reason.UNREACHABLE, f"{role} does not answer; the batch waits for it")
             await keep_audit_head(self._node, study.party(role), answer.audit_head)
             if answer.draining:
                 raise Refused(Reason.DRAINING, f"{role} is about to stop; the batch waits for it")
-            if answer.worker_address:
-                workers.append(
-                    Worker(role=role, address=answer.worker_address, signature=answer.worker_signature)
-                )
+            answers[role] = answer
+        self.at_once = max([1, *(len(answer.workers) for answer in answers.values())])
         number = await self._ledger.next_attempt(block.block_id)
-        return Attempt(study_id=study.id, block_id=block.block_id, number=number, workers=workers)
+        attempt = Attempt(study_id=study.id, block_id=block.block_id, number=number)
+        attempt.workers.extend(status.free_workers(answers))
+        # Each of those has said that it is up, some seconds ago. Where one is gone, the one that has just answered does it.
+        there = await status.describe(study, 2.0, attempt) if len(attempt.workers) else {}
+        for worker in attempt.workers:
+            if there[worker.role] is None:
+                status.in_hand.subtract([worker.address])
+                worker.address = answers[worker.role].worker_address
+                worker.signature = answers[worker.role].worker_signature
+                status.in_hand.update([worker.address])
+        return attempt
 
     # Releases
 

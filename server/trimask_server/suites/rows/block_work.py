@@ -9,6 +9,7 @@ The running factors of releases: a block is folded in once, and a factor goes wh
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,7 @@ class RowsWork:
         self._draws = DrawDriver(node, study, ledger)
 
     draws_blocks = True
+    at_once = 1
 
     async def draw(self, intake: Intake, state: str) -> bool:
         """Have right providers check rows and draw blocks of them."""
@@ -253,7 +255,7 @@ class RowsWork:
     async def look_after_closed(self) -> None:
         """Nothing is left of a closed study."""
 
-    def choose(self, ready: list[bytes], *, closing: bool) -> list[bytes]:
+    def choose(self, ready: Collection[bytes], *, closing: bool) -> list[bytes]:
         """Nothing: blocks are drawn."""
         return []
 
