@@ -16,7 +16,6 @@ import pandas as pd
 
 from bench.rand_people import RAND_SCHEMA, rand_answers
 from trimask.fit.design import membership, unit
-from trimask.fit.noise import gram_covariance
 from trimask.moments.identities import layout_identities
 from trimask.moments.moments import Moments, answers_of, row_moments
 from trimask.release.source import AskedColumns, ObservedGram, natural_map
@@ -61,7 +60,7 @@ def gram_at_unit_price(schema: Schema, answers: pd.DataFrame, columns: Sequence[
 def cell_covariance(moments: Moments, first: str, second: str) -> Matrix:
     """Of the noise in a table's cells, row by row."""
     (_, U), (_, V) = membership(first, moments.schema), membership(second, moments.schema)
-    return gram_covariance(moments, np.array([outers(u[None], v)[0] for u in U for v in V]))
+    return moments.law.covariance(np.array([outers(u[None], v)[0] for u in U for v in V]))
 
 
 def log_odds_errors(covariance: Matrix, counts: Matrix) -> list[float]:
@@ -107,7 +106,7 @@ def means_line(schema: Schema, answers: pd.DataFrame, number: str, by: str) -> s
     for u in U:
         people, total = float(u @ exact @ one), float(u @ exact @ y)
         gradient = (outers(u[None], y) - total / people * outers(u[None], one)) / people
-        before.append(math.sqrt(float(gram_covariance(moments, gradient)[0, 0])))
+        before.append(math.sqrt(float(moments.law.covariance(gradient)[0, 0])))
         each = sensitivity.group_means(-1, 1)
         after.append(each * math.sqrt(1 + (total / people) ** 2 * (1 - 1 / len(levels))) / people)
     ratios = np.array(before) / after

@@ -25,6 +25,7 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.receipt import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
+from trimask_row_rogue import RowRogue
 from trimask_server.collector.batches import Batches
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
@@ -149,6 +150,18 @@ def test_repro_a_study_that_is_closed_has_its_last_numbers(
         monkeypatch.setattr(node.context.studies, "state_now", once_closed(node.context.studies))
     status = owner.study_status(at_terminal.signed.study)
     assert (status.state, status.pending_rows) == ("closed", 0)
+
+
+def test_repro_a_draw_that_was_begun_while_the_study_was_open_is_not_its_last(lab: Lab) -> None:
+    """One provider's list was from before the last ten came and before the close: that draw gave no block, and no other was
+    begun. All 40 were erased, of whom `close` had said that they will be published."""
+    with RowRogue.at_work(lab, 30, release_rows=36) as collector:
+        collector.freeze(roles=["R2"])
+        with Client(collector.signed) as device:
+            for answers in some_people(10, seed=10):
+                device.submit(answers)
+    ended = lab.close(collector.study)
+    assert (ended.published_rows, ended.pending_rows) == (40, 0)
 
 
 def test_repro_a_closed_study_is_not_opened_again(

@@ -218,6 +218,10 @@ def test_what_a_pilot_cannot_correct_is_a_range(suite: str) -> None:
     uncorrected = trimask.simulate(taken, study, seed=1)
     assert np.isnan(fit.ols(uncorrected, FORMULA).pvalues).all()
     assert "range, no interval" in fit.ols(uncorrected, FORMULA).summary()
+    columns = fit.summary_col([fit.ols(uncorrected, FORMULA), fit.ols(tried, FORMULA)], names=["a", "b"])
+    assert all(row[1].endswith("†") for row in columns.blocks(0.05)[0].rows[0:6:2])
+    assert "† a range." in columns.notes
+    assert r"$\dagger$" in columns.to_latex()
 
 
 @pytest.mark.parametrize("suite", ["rows", "moments"])

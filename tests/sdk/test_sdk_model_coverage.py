@@ -16,7 +16,7 @@ import pytest
 
 from trimask import fit
 from trimask.fit.covariance import covariance_of
-from trimask.fit.noise import gram_covariance, outer
+from trimask.fit.noise import outer
 from trimask.moments.moments import Moments
 from trimask_core.study.schema import Attribute, Schema
 
@@ -80,7 +80,7 @@ def test_noise_covariance_of_gram_functions() -> None:
     n, s, draws = 400, 0.6, 4000
     gram = _people(n, rng)
     gradients = np.array([outer(*rng.standard_normal((2, 7))) for _ in range(3)])
-    claimed = gram_covariance(Moments(SCHEMA, gram, n, s), gradients)
+    claimed = Moments(SCHEMA, gram, n, s).law.covariance(gradients)
     D = np.array([_noised(gram, n, s, rng).gram - gram for _ in range(draws)])
     values = np.einsum("aij,dij->da", gradients, D)
     u = np.linalg.solve(np.linalg.cholesky(claimed), values.T)

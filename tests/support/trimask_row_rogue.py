@@ -29,9 +29,9 @@ __all__ = ["RowRogue"]
 class RowRogue:
     """The steps of a draw, one by one and as it likes."""
 
-    def __init__(self, lab: Lab, people: int) -> None:
+    def __init__(self, lab: Lab, people: int, **changes: Any) -> None:
         self.lab = lab
-        self.signed = lab.open_study()
+        self.signed = lab.open_study(**changes)
         self.study = self.signed.study
         self.roles = right_roles(self.study)
         lab.stop("collector")
@@ -41,10 +41,10 @@ class RowRogue:
 
     @classmethod
     @contextlib.contextmanager
-    def at_work(cls, lab: Lab, people: int) -> Iterator[RowRogue]:
+    def at_work(cls, lab: Lab, people: int, **changes: Any) -> Iterator[RowRogue]:
         """In the place of the collector."""
         try:
-            yield cls(lab, people)
+            yield cls(lab, people, **changes)
         finally:
             lab.start("collector")
 
@@ -55,10 +55,11 @@ class RowRogue:
 
     # The draw
 
-    def freeze(self, number: int = 1) -> RowDraw:
-        """A draw with the lists of all."""
+    def freeze(self, number: int = 1, roles: Sequence[str] = ()) -> RowDraw:
+        """A draw with the lists of all, or of these."""
         request = row_draw_pb2.FreezeDrawRequest(study_id=self.study.id, number=number)
-        rows = [self.call(role, RowDrawServiceStub, "FreezeDraw", request).rows for role in self.roles]
+        asked = roles or self.roles
+        rows = [self.call(role, RowDrawServiceStub, "FreezeDraw", request).rows for role in asked]
         return RowDraw(study_id=self.study.id, number=number, lists=rows)
 
     def judge(self, said: RowDraw, role: str) -> row_draw_pb2.JudgeDrawResponse:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from kivy.properties import ObjectProperty, StringProperty
-from kivy.uix.boxlayout import BoxLayout
 
+from trimask_mobile.widgets.basics import Card
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 from trimask_mobile.widgets.question import QuestionBox, SectionHeading
@@ -43,7 +43,7 @@ class QuestionScreen(Page):
         self.progress = part.progress
 
 
-class AnswerRow(BoxLayout):
+class AnswerRow(Card):
     """A question, its answer, and a way back to it."""
 
     question = StringProperty("")

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from kivy.properties import ObjectProperty, StringProperty
-from kivy.uix.boxlayout import BoxLayout
 
 from trimask_mobile.model.study_list import Item, spent_words
 from trimask_mobile.model.words import LANGUAGES
 from trimask_mobile.theme import SCALES
-from trimask_mobile.widgets.basics import Note, PushButton
+from trimask_mobile.widgets.basics import Card, Note, PushButton, Stack, StateCard
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
@@ -32,23 +31,13 @@ _SIGNS = {
 _ACTIONS = {"new": "studies.begin", "draft": "studies.continue", "sent": "studies.receipt"}
 
 
-class ItemCard(BoxLayout):
-    """One study of the list."""
-
-    title = StringProperty("")
-    state = StringProperty("")
-    text = StringProperty("")
-    sign = StringProperty("none")
-    colour = StringProperty("muted")
-
-
-class SpentCard(BoxLayout):
+class SpentCard(Card):
     """What all studies together can tell."""
 
     text = StringProperty("")
 
 
-class Welcome(BoxLayout):
+class Welcome(Stack):
     """Where nothing is there yet."""
 
 
@@ -69,7 +58,7 @@ class StudiesScreen(Page):
         shown.clear_widgets()
         for item, text in lines:
             sign, colour = _SIGNS[item.state]
-            card = ItemCard(
+            card = StateCard(
                 title=item.title,
                 state=words.say(f"shelf.{item.state}"),
                 text=text,
@@ -84,7 +73,7 @@ class StudiesScreen(Page):
         if not guide.submissions.items:
             shown.add_widget(Welcome())
 
-    def _add_actions(self, card: ItemCard, item: Item) -> None:
+    def _add_actions(self, card: StateCard, item: Item) -> None:
         words = self.guide.shown.words
         buttons = card.ids.buttons
         if item.state == "draft" and item.study_id == self._sure:

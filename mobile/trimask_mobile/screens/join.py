@@ -17,7 +17,7 @@ from trimask_core.study.guarantee import STEPS
 from trimask_mobile.model.answering import CONSENT
 from trimask_mobile.model.device import short_hash
 from trimask_mobile.model.words import local_time
-from trimask_mobile.widgets.basics import PushButton
+from trimask_mobile.widgets.basics import PushButton, Stack
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 from trimask_mobile.widgets.picture import SplitPicture
@@ -55,7 +55,7 @@ class InvitationScreen(Page):
             self.ids.ways.add_widget(button)
 
 
-class PromiseRow(BoxLayout):
+class PromiseRow(Stack):
     """Towards whom, how strong in a word and on the scale, and what that means."""
 
     towards = StringProperty("")
@@ -69,7 +69,7 @@ class PromiseRow(BoxLayout):
         return STEPS.index(step) >= place
 
 
-class SeenRow(BoxLayout):
+class SeenRow(Stack):
     """Who, and what they could see."""
 
     who = StringProperty("")
@@ -82,7 +82,7 @@ class Sentence(BoxLayout):
     text = StringProperty("")
 
 
-class StudyLayers(BoxLayout):
+class StudyLayers(Stack):
     """What is one touch away: who sees what, how well a person is hidden, where answers go, the exact statement."""
 
     exact = BooleanProperty(False)

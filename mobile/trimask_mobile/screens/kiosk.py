@@ -11,33 +11,22 @@ from typing import Any
 
 from kivy.core.clipboard import Clipboard
 from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
-from kivy.uix.boxlayout import BoxLayout
 
 from trimask_mobile.kiosk.respondents import IDLE_MS, Respondent
 from trimask_mobile.model.problem import causes_words
-from trimask_mobile.widgets.basics import PushButton
+from trimask_mobile.widgets.basics import Card, PushButton, StateCard
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
 _SIGNS = {"waiting": ("clock", "warning"), "refused": ("cross", "error"), "sent": ("lock", "primary")}
 
 
-class StockCard(BoxLayout):
+class StockCard(Card):
     """A study, how many invitations are left, and the next respondent."""
 
     title = StringProperty("")
     text = StringProperty("")
     begin = ObjectProperty(None)
-
-
-class UploadCard(BoxLayout):
-    """What a session has left: a number, never a name."""
-
-    title = StringProperty("")
-    state = StringProperty("")
-    text = StringProperty("")
-    sign = StringProperty("none")
-    colour = StringProperty("muted")
 
 
 class InterviewingScreen(Page):
@@ -81,11 +70,11 @@ class InterviewingScreen(Page):
         key = "kept" if line.state == "sent" else line.state
         return words.say(f"interviewing.{key}.text", number=line.number, why=why, when=when)
 
-    def _card(self, line: Respondent, text: str) -> UploadCard:
+    def _card(self, line: Respondent, text: str) -> StateCard:
         words = self.guide.shown.words
         sign, colour = _SIGNS[line.state]
         key = "kept" if line.state == "sent" else line.state
-        card = UploadCard(
+        card = StateCard(
             title=line.title, state=words.say(f"interviewing.{key}"), text=text, sign=sign, colour=colour
         )
         if self._sure == line.id:

@@ -100,11 +100,15 @@ class Text(Label):
     colour = StringProperty("ink")
 
 
-class Column(BoxLayout):
+class Stack(BoxLayout):
+    """Widgets below each other, as high as they are together."""
+
+
+class Column(Stack):
     """What a page scrolls."""
 
 
-class Footer(BoxLayout):
+class Footer(Stack):
     """A page's main actions, below what scrolls."""
 
 
@@ -112,8 +116,18 @@ class Buttons(BoxLayout):
     """Buttons side by side, or below each other where there is no room."""
 
 
-class Card(BoxLayout):
+class Card(Stack):
     """A white panel."""
+
+
+class StateCard(Card):
+    """A study, or a respondent's number: its state with a sign, a sentence, and what can be done (`ids.buttons`)."""
+
+    title = StringProperty("")
+    state = StringProperty("")
+    text = StringProperty("")
+    sign = StringProperty("none")
+    colour = StringProperty("muted")
 
 
 class Note(BoxLayout):

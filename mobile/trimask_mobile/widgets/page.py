@@ -20,7 +20,7 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.relativelayout import RelativeLayout
 from kivy.uix.widget import Widget
 
-from trimask_mobile.widgets.basics import Column, Focusable, Footer
+from trimask_mobile.widgets.basics import Column, Focusable, Footer, Stack
 from trimask_mobile.widgets.look import load_kv
 
 
@@ -202,7 +202,7 @@ class Keys:
         return False
 
 
-class KeepRow(BoxLayout):
+class KeepRow(Stack):
     """A tick, and what it means."""
 
     kept = BooleanProperty(False)

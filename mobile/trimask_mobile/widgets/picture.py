@@ -13,6 +13,7 @@ from kivy.uix.widget import Widget
 from trimask_mobile.model.study_page_text import Story
 from trimask_mobile.model.words import Catalogue
 from trimask_mobile.theme import rgba
+from trimask_mobile.widgets.basics import Stack
 from trimask_mobile.widgets.look import load_kv
 
 # Heights of bars, from 0 to 1. The parts are drawn so that they look like nothing; they are a picture, not data.
@@ -63,7 +64,7 @@ class Arrow(Widget):
     """Down."""
 
 
-class SplitPicture(BoxLayout):
+class SplitPicture(Stack):
     """You, the parts and who gets each, who mixes them, and what is left."""
 
     def __init__(self, story: Story, words: Catalogue, **values: Any) -> None:

@@ -14,7 +14,7 @@ from trimask_core.form.form import Asked
 from trimask_core.form.parse_input import date_order, show_number
 from trimask_mobile.model.words import listed_months
 from trimask_mobile.platforms import decimal_keypad
-from trimask_mobile.widgets.basics import Focusable, PushButton, Text
+from trimask_mobile.widgets.basics import Focusable, PushButton, Stack, Text
 from trimask_mobile.widgets.look import load_kv
 
 
@@ -68,7 +68,7 @@ class Choice(Focusable, ButtonBehavior, BoxLayout):
         return self.group is not None and bool(self.group.move(self, step))
 
 
-class ChoiceList(BoxLayout):
+class ChoiceList(Stack):
     """Single choice (arrows choose, as radio buttons do) or several (arrows move, space ticks)."""
 
     several = BooleanProperty(False)
@@ -181,7 +181,7 @@ class Slide(Focusable, Widget):
         return True
 
 
-class DateEntry(BoxLayout):
+class DateEntry(Stack):
     """A date in the language's order: a typed day, a month from a list, a typed year."""
 
     text = StringProperty("")
@@ -246,7 +246,7 @@ class DateEntry(BoxLayout):
         self.dispatch("on_date")
 
 
-class QuestionBox(BoxLayout):
+class QuestionBox(Stack):
     """Label, help, the answer, and a message below it. What is given goes to the guide at once."""
 
     problem = StringProperty("")
@@ -327,7 +327,7 @@ class QuestionBox(BoxLayout):
         return field
 
 
-class SectionHeading(BoxLayout):
+class SectionHeading(Stack):
     """A title and a note above a question, or above a grid's rows."""
 
     text = StringProperty("")
@@ -343,7 +343,7 @@ class Unit(Text):
     """What a number counts."""
 
 
-class SlideBox(BoxLayout):
+class SlideBox(Stack):
     """A slider with its value in large type, and its ends named."""
 
     shown = StringProperty("")

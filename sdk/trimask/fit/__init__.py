@@ -42,10 +42,10 @@ from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means, weighted
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.hypothesis import FTest, TTest
-from trimask.fit.least_squares import Diagnostics, rows_for_error
+from trimask.fit.least_squares import Diagnostics
 from trimask.fit.linear_probability import LinearProbabilityResults, linear_probability
 from trimask.fit.logistic import LogitResults, logit
-from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows
+from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows, rows_for_error
 from trimask.fit.prediction import PredictionResults
 from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
 from trimask.fit.results import LinearResults
@@ -53,7 +53,7 @@ from trimask.fit.ridge import RidgeResults, ridge
 from trimask.fit.sparse import SparseResults, elastic_net, lasso
 from trimask.fit.table_one import table_one
 from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
-from trimask.fit.unavailable_models import ALIASES, INSTEAD, cox, glm, poisson, quantile, refuse
+from trimask.fit.unavailable_models import ALIASES, INSTEAD, glm, refuse
 
 __all__ = [
     "BootstrapResults",
@@ -84,7 +84,6 @@ __all__ = [
     "TTest",
     "bootstrap",
     "correlations",
-    "cox",
     "crosstab",
     "describe",
     "elastic_net",
@@ -101,8 +100,6 @@ __all__ = [
     "ols_from_rows",
     "partial_correlations",
     "pca",
-    "poisson",
-    "quantile",
     "quantiles",
     "rates",
     "ridge",

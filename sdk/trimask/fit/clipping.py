@@ -95,9 +95,7 @@ def _ranges(table: EstimateTable, without: EstimateTable | None) -> NDArray[np.b
 
 def slopes_left(estimate: Estimate, uncorrected: Matrix | None = None) -> Matrix:
     """Of the coefficients of a fit."""
-    working, change = estimate.working, estimate.design.to_original
-    gradients = outers((working.T @ working.inverse @ change.T).T, working.theta)
-    return bias_left(estimate.moments, gradients, np.diag(estimate.cov_sampling), uncorrected)
+    return bias_left(estimate.moments, estimate.gradients, np.diag(estimate.cov_sampling), uncorrected)
 
 
 def means_left(moments: Moments, uncorrected: Matrix | None = None) -> Matrix:

@@ -15,6 +15,15 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """p-values below which a coefficient gets its stars."""
 
 
+RANGE = "†"
+"""Behind a coefficient whose interval is a range: nothing is tested."""
+
+
+def _is_range(result: LinearResults, name: str) -> bool:
+    ranges = result.estimates().ranges
+    return ranges is not None and bool(ranges[result.names.index(name)])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnsOfFits(Report):
     """A table with a column a fit; `to_latex`, `to_markdown`, `to_html` and notebooks show it with its notes.
@@ -67,6 +76,8 @@ class ColumnsOfFits(Report):
         ]
         if self.stars:
             shown.append(", ".join(f"{mark} p < {level:g}" for level, mark in reversed(STARS)) + ".")
+        if any(_is_range(result, name) for result in self.results for name in result.names):
+            shown.append(f"{RANGE} a range.")
         own = [note for result in self.results for note in result.notes if "privacy is its part" not in note]
         return (*shown, *dict.fromkeys(own))
 
@@ -93,6 +104,8 @@ class ColumnsOfFits(Report):
         return [Block(["", *self.titles], rows)]
 
     def _mark(self, result: LinearResults, name: str) -> str:
+        if _is_range(result, name):
+            return RANGE
         if not self.stars or not result.tested:
             return ""
         p = float(result.pvalues[name])

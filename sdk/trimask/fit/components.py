@@ -46,7 +46,32 @@ CLEAR_GAP = 5.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PCAResults(Estimates):
+class Loadings(Estimates):
+    """Loadings with their errors: sampling, privacy and both together."""
+
+    loadings: pd.DataFrame
+    loadings_bse: pd.DataFrame
+    loadings_bse_sampling: pd.DataFrame
+    loadings_bse_privacy: pd.DataFrame
+
+
+def loading_frames(
+    values: Matrix, sampling: Matrix, privacy: Matrix, names: Sequence[str], labels: pd.Index
+) -> dict[str, pd.DataFrame]:
+    """The fields of `Loadings`, from variances."""
+    parts = (values, np.sqrt(sampling + privacy), np.sqrt(sampling), np.sqrt(privacy))
+    frames = [pd.DataFrame(part, index=pd.Index(names), columns=labels) for part in parts]
+    return dict(
+        zip(
+            ["loadings", *(f"loadings_bse{part}" for part in ("", "_sampling", "_privacy"))],
+            frames,
+            strict=True,
+        )
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PCAResults(Loadings):
     """Components in order of variance. There are no scores: rows are not people.
 
     All errors are NaN where a component is not clear of its neighbours.
@@ -76,10 +101,6 @@ class PCAResults(Estimates):
     standardize: bool
     total_variance: float
     noise_floors: pd.Series[float]
-    loadings: pd.DataFrame
-    loadings_bse: pd.DataFrame
-    loadings_bse_sampling: pd.DataFrame
-    loadings_bse_privacy: pd.DataFrame
 
     @property
     def eigenvalues(self) -> pd.DataFrame:
@@ -176,10 +197,6 @@ def pca(
     unclear = [a for a in range(count) if _gap(values, a) < CLEAR_GAP * errors[a]]
     errors[unclear] = sampling[unclear] = privacy[unclear] = np.nan
     parts = _loading_errors(covariance, values, vectors, pull, errors)
-    frame = [
-        pd.DataFrame(part, index=pd.Index(names), columns=labels)
-        for part in (vectors[:, :count], np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
-    ]
     said = doubt(covariance, known)
     warn_of(said)
     floors = _noise_floors(covariance, d, vectors[:, :count])
@@ -202,7 +219,7 @@ def pca(
         what="Principal components", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
         tables={"eigenvalues": table}, about=[("of", of), ("noise floor", " to ".join(ends))], remarks=tuple(notes),
         standardize=standardize, total_variance=total, noise_floors=pd.Series(floors, index=labels, name="noise floor"),
-        loadings=frame[0], loadings_bse=frame[1], loadings_bse_sampling=frame[2], loadings_bse_privacy=frame[3],
+        **loading_frames(vectors[:, :count], *parts, names, labels),
     )  # fmt: skip
 
 

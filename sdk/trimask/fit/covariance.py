@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 
 from trimask.errors import CollinearColumns, CoverageWarning, ParameterError
 from trimask.fit.design import find_column, level_columns
-from trimask.fit.noise import check_signal, gram_covariance
+from trimask.fit.noise import check_signal
 from trimask.moments.identities import column_polynomials
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
@@ -238,10 +238,7 @@ def covariance_of(moments: Moments, names: Sequence[str]) -> Covariance:
     means = moments.gram[at, one] / size
     W[one] -= means
     S = block - size * np.outer(means, means)
-    if not moments.exact:
-        unit = np.eye(len(index))[one]
-        S = S + gram_covariance(moments, outers(W.T, unit)) / size
-    S = S / (n - 1)
+    S = (S + moments.law.covariance(outers(W.T, np.eye(len(index))[one])) / size) / (n - 1)
     return Covariance(tuple(names), (S + S.T) / 2, W, means, moments, True)
 
 

@@ -31,7 +31,7 @@ from trimask.fit.clipping import marked
 from trimask.fit.design import common_level, membership, plain_name, unit
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import nearest
-from trimask.fit.noise import gram_covariance, moments_of
+from trimask.fit.noise import counted, moments_of
 from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
@@ -83,13 +83,12 @@ def independence(moments: Moments, U: Matrix, V: Matrix, counts: Matrix) -> ChiS
         return None
     gap = (counts - n * np.outer(r, c))[1:, 1:].ravel()
     covariance = n * np.kron((np.diag(r) - np.outer(r, r))[1:, 1:], (np.diag(c) - np.outer(c, c))[1:, 1:])
-    if not moments.exact:
-        gradients = [
-            outers(U[[i]], V[j])[0] - c[j] * outers(U[[i]], one)[0] - r[i] * outers(V[[j]], one)[0]
-            for i in range(1, len(U))
-            for j in range(1, len(V))
-        ]
-        covariance = covariance + gram_covariance(moments, np.array(gradients))
+    gradients = [
+        outers(U[[i]], V[j])[0] - c[j] * outers(U[[i]], one)[0] - r[i] * outers(V[[j]], one)[0]
+        for i in range(1, len(U))
+        for j in range(1, len(V))
+    ]
+    covariance = covariance + moments.law.covariance(np.array(gradients))
     statistic = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
     return ChiSquare(statistic, len(gap), float(stats.chi2.sf(statistic, len(gap))))
 
@@ -265,11 +264,8 @@ def crosstab(
     people = dict(zip(left, U @ moments.gram @ unit(moments.schema, ONES), strict=True))
     reference = common_level(people) if reference is None else _level(rows, reference, left)
     gradients = np.array([outers(U[[i]], v)[0] for i in range(len(left)) for v in V])
-    found = np.einsum("aij,ij->a", gradients, moments.gram)
+    found, sampling, privacy = counted(moments, gradients)
     n = moments.rows
-    share = np.maximum(found, 0.0) / n
-    sampling = n * (np.diag(share) - np.outer(share, share))
-    privacy = np.zeros_like(sampling) if moments.exact else gram_covariance(moments, gradients)
     index = pd.MultiIndex.from_product([left, right], names=[rows, columns])
     counts = pd.DataFrame(found.reshape(len(left), len(right)), index=left, columns=pd.Index(right))
     counts = counts.rename_axis(index=rows, columns=columns)

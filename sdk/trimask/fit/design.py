@@ -359,6 +359,13 @@ def unit(schema: Schema, name: str) -> Matrix:
     return found
 
 
+def original(name: str, schema: Schema) -> Matrix:
+    """The combination that is one column in original units."""
+    column = schema.columns[find_column(name, schema)]
+    found: Matrix = column.center * unit(schema, ONES) + column.half_range * unit(schema, name)
+    return found
+
+
 def membership(group: str | Term, schema: Schema) -> tuple[list[str], Matrix]:
     """The levels, merged as C(group, merge=[..]) says, and the combinations of columns that are one on their members."""
     if not schema.ones:

@@ -136,6 +136,12 @@ class EstimateTable(Report):
     join: str = " "
     total: Matrix | None = None
 
+    @classmethod
+    def of(cls, index: Any, found: Combination, **more: Any) -> EstimateTable:
+        """The combinations `found`, a row of `index` each, with their errors and intervals; `more` as above."""
+        parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
+        return cls(pd.Index(index), found.estimates, *parts, combination=found, **more)
+
     @property
     def title(self) -> str:
         """What it is of."""
@@ -221,18 +227,7 @@ class EstimateTable(Report):
         return cut
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The intervals as a frame.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            Lower ends in column 0, upper ends in column 1.
-        """
+        """The intervals of level 1 - `alpha` as a frame: lower ends in column 0, upper ends in column 1."""
         return pd.DataFrame(self.interval(alpha), index=self.index)
 
     def deviations(self, value: Any) -> Matrix:
@@ -276,18 +271,7 @@ class EstimateTable(Report):
         return found | (np.isfinite(self.estimate) & np.isnan(self.errors))
 
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """All of it as a frame: estimate, std err and its parts, test, interval.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            A row an estimate.
-        """
+        """All of it as a frame: estimate, std err and its parts, test, interval of level 1 - `alpha`."""
         found = self.frame.drop(columns=list(self.after or {})).rename(columns={"estimate": self.head})
         letter = "z" if self.df is None else "t"
         tests = {} if self.null is None else {letter: self.statistics, f"P>|{letter}|": self.pvalues}
@@ -377,67 +361,25 @@ class Estimates(Report):
         return tuple(dict.fromkeys([*noise_notes(self.sigma), *self.remarks, *cautions]))
 
     def estimates(self, of: str | None = None) -> EstimateTable:
-        """One of the tables.
-
-        Parameters
-        ----------
-        of : str, optional
-            The table's name; the main one by default.
-
-        Returns
-        -------
-        EstimateTable
-        """
+        """The table `of` this name; the main one by default."""
         name = next(iter(self.tables)) if of is None else of
         if name not in self.tables:
             raise ParameterError("of", "one of " + ", ".join(map(repr, self.tables)), of)
         return self.tables[name]
 
     def table(self, alpha: float = 0.05, of: str | None = None) -> pd.DataFrame:
-        """A table as a frame: estimates, errors and their parts, tests where there are any, and intervals.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-        of : str, optional
-            The table's name; the main one by default.
-
-        Returns
-        -------
-        DataFrame
-        """
+        """The table `of` this name: estimates, errors, their parts, tests, and intervals of level 1 - `alpha`."""
         return self.estimates(of).table(alpha)
 
     def conf_int(self, alpha: float = 0.05, of: str | None = None) -> pd.DataFrame:
-        """Intervals of one of the tables: lower ends in column 0, upper ends in column 1.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-        of : str, optional
-            The table's name; the main one by default.
-
-        Returns
-        -------
-        DataFrame
-        """
+        """Intervals of level 1 - `alpha` of the table `of` this name: lower ends in column 0, upper ends in column 1."""
         return self.estimates(of).conf_int(alpha)
 
     def adjusted(self, method: str = "holm", of: str | None = None) -> pd.Series[float]:
-        """p-values of a table, adjusted for how many they are.
+        """p-values of the table `of` this name, adjusted for how many they are.
 
-        Parameters
-        ----------
-        method : "holm", "bonferroni" or "bh"
-            The chance of any false finding, or (Benjamini and Hochberg) the share of false ones among the found.
-        of : str, optional
-            The table's name; the main one by default.
-
-        Returns
-        -------
-        Series
+        `method` is "holm" or "bonferroni", about the chance of any false finding, or "bh" (Benjamini, Hochberg), about the
+        share of false ones among the found.
         """
         table = self.estimates(of)
         return pd.Series(adjust(table.pvalues, method), index=table.index, name=f"P, {method}")

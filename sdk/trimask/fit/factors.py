@@ -25,9 +25,9 @@ from scipy.optimize import minimize
 
 from trimask.errors import ParameterError
 from trimask.fit.clipping import marked
-from trimask.fit.components import CLEAR_GAP, loadings_block
+from trimask.fit.components import CLEAR_GAP, Loadings, loading_frames, loadings_block
 from trimask.fit.covariance import covariance_of, doubt, rows_notes, select, warn_of
-from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.estimates import EstimateTable
 from trimask.fit.noise import moments_of
 from trimask.fit.report import Block
 from trimask_theory.moments.noise_law import Matrix
@@ -41,7 +41,7 @@ _STEP = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class FactorResults(Estimates):
+class FactorResults(Loadings):
     """What `fit.factor_loadings` found.
 
     Attributes
@@ -65,10 +65,6 @@ class FactorResults(Estimates):
     """
 
     rotation: str
-    loadings: pd.DataFrame
-    loadings_bse: pd.DataFrame
-    loadings_bse_sampling: pd.DataFrame
-    loadings_bse_privacy: pd.DataFrame
     uniquenesses: pd.Series[float]
 
     @property
@@ -142,10 +138,6 @@ def factor_loadings(
         if np.all(np.sqrt(np.max(sampling + privacy, axis=0)) < np.max(np.abs(base), axis=0) / CLEAR_GAP):
             parts = np.array([sampling, privacy])
     index, labels = pd.Index(names), pd.Index([f"F{i + 1}" for i in range(factors)])
-    frames = [
-        pd.DataFrame(part, index=index, columns=labels)
-        for part in (base, np.sqrt(parts[0] + parts[1]), np.sqrt(parts[0]), np.sqrt(parts[1]))
-    ]
     said = doubt(covariance, known)
     warn_of(said)
     long = pd.MultiIndex.from_product([labels, index], names=["factor", "column"])
@@ -162,8 +154,7 @@ def factor_loadings(
     return FactorResults(
         what="Factor loadings", label=moments.label, nobs=moments.rows, sigma=moments.sigma,
         tables={"loadings": table}, about=[("rotation", turned)], remarks=tuple(notes), rotation=turned,
-        loadings=frames[0], loadings_bse=frames[1], loadings_bse_sampling=frames[2], loadings_bse_privacy=frames[3],
-        uniquenesses=pd.Series(psi, index=index, name="specific"),
+        **loading_frames(base, parts[0], parts[1], names, labels), uniquenesses=pd.Series(psi, index=index, name="specific"),
     )  # fmt: skip
 
 

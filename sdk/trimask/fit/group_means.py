@@ -38,7 +38,7 @@ import pandas as pd
 from trimask.errors import FormulaError, NotWeighted, ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.covariance import CLEAR, fourth_moments
-from trimask.fit.design import common_level, find_column, membership, plain_name, unit
+from trimask.fit.design import common_level, find_column, membership, original, plain_name, unit
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
 from trimask.fit.hypothesis import FTest, joint
@@ -153,8 +153,7 @@ def means(dataset: Source, y: str, by: str, *, reference: str | None = None) -> 
     if moments.exact or len(live) < 2 or base not in live:
         live = np.arange(k)
         check_signal((gram + gram.T) / 2, U.T, moments, tuple(f"{by}_{level}" for level in levels))
-    # In original units: y = center * one + half_range * scaled.
-    whole = column.center * one + column.half_range * unit(moments.schema, y)
+    whole = original(y, moments.schema)
     found = fit(moments.gram, moments.law, n, U[live].T, whole)
     share = _is_share(moments, column)
     spread = _own_variances(moments, U[live], counts[live], whole, found.coefficients, share)
@@ -229,11 +228,7 @@ def _own_variances(
     # About the mean: the sum of 1[g] (y - m)^2 has less noise than that of squares.
     squares = np.einsum("ai,ij,j->a", members.directions, moments.gram, y) - counts * mean**2
     left = members.directions - mean[:, None] * U
-    noise = (
-        np.sqrt(np.maximum(moments.law.variance(outers(left, left)), 0.0))
-        if not moments.exact
-        else 0 * counts
-    )
+    noise = np.sqrt(moments.law.variance(outers(left, left)))
     if np.any(squares <= CLEAR * noise) or np.any(counts <= 1):
         return None
     own: Matrix = squares / (counts - 1)
@@ -257,7 +252,6 @@ def _table(
     people: Matrix | None = None,
 ) -> EstimateTable:  # fmt: skip
     """Means with the people of each level, or differences, which are tested; NaN where there is none `at` the name."""
-    parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
     k = len(names)
 
     def placed(values: Matrix, empty: float = np.nan) -> Matrix:
@@ -274,9 +268,9 @@ def _table(
         found, estimates=placed(found.estimates), cov_privacy=square(found.cov_privacy),
         cov_sampling=square(found.cov_sampling), quadratics=placed(found.quadratics, 0.0),
     )  # fmt: skip
-    tested = people is None
-    return EstimateTable(
-        pd.Index(names), padded.estimates, *map(placed, parts), df=placed(df, 1.0), combination=padded,
+    tested, table = people is None, EstimateTable.of(names, padded)
+    return replace(
+        table, sampling=placed(table.sampling[at]), privacy=placed(table.privacy[at]), df=placed(df, 1.0),
         bounds=bounds or (-np.inf, np.inf), null=0.0 if tested else None, head="difference" if tested else "mean",
         caption="differences" if tested else "means", before=None if people is None else {"people": people},
     )  # fmt: skip

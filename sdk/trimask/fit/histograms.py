@@ -28,7 +28,7 @@ from trimask.fit.clipping import marked
 from trimask.fit.design import group_names, membership, plain_name, unit
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
-from trimask.fit.noise import gram_covariance, moments_of
+from trimask.fit.noise import counted, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Derived
 from trimask_core.study.schema import Schema
@@ -215,7 +215,7 @@ def histogram(dataset: Source, bins: str) -> HistogramResults:
     """
     moments = moments_of(dataset)
     found = bins_of(moments, bins)
-    counts, sampling, privacy = _counts(moments, found.members[""])
+    counts, sampling, privacy = counted(moments, outers(found.members[""], unit(moments.schema, ONES)))
     parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (sampling, privacy)]
     n = moments.rows
     table = EstimateTable(
@@ -266,7 +266,7 @@ def quantiles(
     found = bins_of(moments, bins, by)
     rows: dict[tuple[Hashable, ...], _Line] = {}
     for level, members in found.members.items():
-        counts, sampling, privacy = _counts(moments, members)
+        counts, sampling, privacy = counted(moments, outers(members, unit(moments.schema, ONES)))
         if counts.sum() <= 0:
             raise ParameterError("by", f"groups that the noise does not hide; {level} is one it does")
         for p in chosen:
@@ -285,16 +285,6 @@ def quantiles(
         tables={"quantiles": table}, about=[("unit", found.unit)] if found.unit else [], of=found.of, unit=found.unit,
         remarks=("Between cuts people are taken as spread evenly; that error is not in the interval: see `between`.",),
     )  # fmt: skip
-
-
-def _counts(moments: Moments, members: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Counts, and their covariance by sampling and by noise."""
-    gradients = outers(members, unit(moments.schema, ONES))
-    counts: Matrix = np.einsum("aij,ij->a", gradients, moments.gram)
-    share = np.maximum(counts, 0.0) / moments.rows
-    sampling = moments.rows * (np.diag(share) - np.outer(share, share))
-    privacy = np.zeros_like(sampling) if moments.exact else gram_covariance(moments, gradients)
-    return counts, sampling, privacy
 
 
 class _Line:

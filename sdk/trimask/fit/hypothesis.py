@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import pandas as pd
 from scipy import linalg, stats
 
 from trimask.data.catalogue import Shown
@@ -170,10 +169,7 @@ class TTest(Estimates):
     @classmethod
     def of(cls, statements: Sequence[str], found: Combination, values: Matrix, df: int) -> TTest:
         """The tests that the combinations `found` of these `statements` are `values`, at `df` degrees of freedom."""
-        parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
-        table = EstimateTable(
-            pd.Index(statements), found.estimates, *parts, df=df, null=values, combination=found, head="coef"
-        )
+        table = EstimateTable.of(statements, found, df=df, null=values, head="coef")
         return cls(
             label="", nobs=0, sigma=0.0, values=values, df_denom=df, tables={"combinations": table},
             remarks=("coef is the combination; t and P are about the value it is said to have.",),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -43,15 +43,13 @@ from trimask_theory.moments.noise_law import Matrix
 class Estimate:
     """Coefficients and covariances in original units; `signal` is what `check_signal` returns.
 
-    `cov_fixed` is the share of `cov_privacy` from noise that does not grow with the moments. `noise_to_signal` is about
-    the part of each regressor that the others do not explain: noise variance over variance in the rows suite, the
-    relative standard error of that variance in the moments suite.
+    `noise_to_signal` is about the part of each regressor that the others do not explain: noise variance over variance in
+    the rows suite, the relative standard error of that variance in the moments suite.
     """
 
     params: Matrix
     cov_sampling: Matrix
     cov_privacy: Matrix
-    cov_fixed: Matrix
     noise_to_signal: Matrix
     residual_sum: float
     rsquared: float
@@ -61,6 +59,29 @@ class Estimate:
     working: NoisyFit = field(repr=False)
     design: Design = field(repr=False)
     moments: Moments = field(repr=False)
+
+    @property
+    def gradients(self) -> Matrix:
+        """Of the coefficients in the Gram matrix, at first order."""
+        return outers(
+            (self.working.T @ self.working.inverse @ self.design.to_original.T).T, self.working.theta
+        )
+
+    @property
+    def grown(self) -> Matrix:
+        """What second order multiplies each coefficient's privacy error by, >= 1."""
+        first = np.diag(self.design.to_original @ self.working.first @ self.design.to_original.T)
+        found = np.ones(len(first))
+        np.divide(np.diag(self.cov_privacy), first, out=found, where=first > 0)
+        root: Matrix = np.sqrt(np.maximum(found, 1.0))
+        return root
+
+    @cached_property
+    def cov_fixed(self) -> Matrix:
+        """The share of `cov_privacy` from noise that does not grow with the moments."""
+        if self.moments.exact:
+            return np.zeros_like(self.cov_privacy)
+        return self.working.fixed_share(self.design.to_original) * np.outer(self.grown, self.grown)
 
     def combination(self, weights: Matrix) -> Combination:
         """Errors of combinations of the coefficients in original units: each its own, whatever the parametrisation."""
@@ -87,14 +108,11 @@ def solve(moments: Moments, design: Design, *, robust: bool = False) -> Estimate
         working = replace(working, drawn=spread * (n - 1) / (n - k))
     change, half = design.to_original, design.response_half_range
     errors = working.combination(change)
-    privacy = errors.cov_widened
-    fixed = np.zeros((k, k)) if moments.exact else working.fixed_share(change)
     total, clear = _total_sum(moments, design)
     return Estimate(
         params=design.offset + errors.estimates,
         cov_sampling=errors.cov_sampling,
-        cov_privacy=privacy,
-        cov_fixed=fixed * _share(privacy, change @ working.first @ change.T),
+        cov_privacy=errors.cov_widened,
         noise_to_signal=_noise_to_signal(moments, T, working.inverse),
         residual_sum=working.residual_sum * half**2,
         rsquared=_rsquared(working.residual_sum, total, exact=moments.exact, clear=clear),
@@ -105,14 +123,6 @@ def solve(moments: Moments, design: Design, *, robust: bool = False) -> Estimate
         design=design,
         moments=moments,
     )
-
-
-def _share(privacy: Matrix, first: Matrix) -> Matrix:
-    """By how much the widened covariance exceeds that of first order, coefficient by coefficient."""
-    grown = np.ones(len(first))
-    np.divide(np.diag(privacy), np.diag(first), out=grown, where=np.diag(first) > 0)
-    found: Matrix = np.sqrt(np.outer(grown, grown))
-    return found
 
 
 def _noise_to_signal(moments: Moments, T: Matrix, inverse: Matrix) -> Matrix:
@@ -154,39 +164,6 @@ NO_SANDWICH = (
 DETECTABLE = 2.8
 """|effect| / standard error that a two-sided test of level 5% finds four times in five."""
 _MOST = 1e15
-
-
-class LeastSquaresFit(Protocol):
-    """What diagnostics need of a fit: `OLSResults` has it."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def nobs(self) -> int: ...
-    @property
-    def sigma(self) -> float: ...
-    @property
-    def noise_falls_with_rows(self) -> bool: ...
-    @property
-    def cov_sampling(self) -> Any: ...
-    @property
-    def cov_privacy(self) -> Any: ...
-    @property
-    def estimate(self) -> Estimate: ...
-    @property
-    def params(self) -> pd.Series[float]: ...
-    @property
-    def bse(self) -> pd.Series[float]: ...
-    @property
-    def bse_privacy(self) -> pd.Series[float]: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def signal(self) -> float: ...
-    @property
-    def condition_number(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,81 +243,47 @@ class Diagnostics(Report):
         return f"<Diagnostics of a fit on {self.label}: rows enough, {'yes' if self.enough else 'no'}>"
 
 
-def diagnose(result: LeastSquaresFit) -> Diagnostics:
+def diagnose(estimate: Estimate) -> Diagnostics:
     """The diagnostics of a fit."""
-    estimate = result.estimate
+    names, n = estimate.design.names, estimate.moments.rows
+    privacy = np.diag(estimate.cov_privacy)
     with np.errstate(invalid="ignore"):
-        share = (result.bse_privacy / result.bse) ** 2
-    need = [rows_for_error(result, name, abs(result.params[name]) / DETECTABLE) for name in result.names]
-    table = pd.DataFrame(
-        {
-            "noise/signal": estimate.noise_to_signal,
-            "privacy share": share.fillna(0.0).to_numpy(),
-            "rows to find it": need,
-        },
-        index=pd.Index(result.names),
-    )
+        share = np.nan_to_num(privacy / (np.diag(estimate.cov_sampling) + privacy))
+    need = [rows_needed(estimate, j, abs(size) / DETECTABLE) for j, size in enumerate(estimate.params)]
+    columns = {"noise/signal": estimate.noise_to_signal, "privacy share": share, "rows to find it": need}
     # The eigenvalue over its noise grows as n where sigma falls with n, as sqrt(n) where it does not.
-    factor = max(1.0, CLEAR_SIGNAL / result.signal)
-    grown = factor if result.noise_falls_with_rows else factor**2
+    factor = max(1.0, CLEAR_SIGNAL / estimate.signal)
+    grown = factor if estimate.moments.noise_falls_with_rows else factor**2
     return Diagnostics(
-        label=result.label,
-        rows=result.nobs,
-        condition_number=result.condition_number,
-        signal=result.signal,
-        residual_variance=result.scale,
-        residual_known=estimate.residual_sum > 0 or result.sigma == 0,
-        enough=result.signal >= CLEAR_SIGNAL,
-        rows_for_signal=math.ceil(result.nobs * grown),
-        table=table,
+        label=estimate.moments.label,
+        rows=n,
+        condition_number=estimate.condition_number,
+        signal=estimate.signal,
+        residual_variance=max(estimate.residual_sum, 0.0) / (n - len(names)),
+        residual_known=estimate.residual_sum > 0 or estimate.moments.exact,
+        enough=estimate.signal >= CLEAR_SIGNAL,
+        rows_for_signal=math.ceil(n * grown),
+        table=pd.DataFrame(columns, index=pd.Index(names)),
     )
 
 
-def rows_for_error(result: LeastSquaresFit, name: str, error: float) -> float:
-    """About how many rows would give a coefficient this standard error.
-
-    Parameters
-    ----------
-    result : OLSResults
-        A fit of `ols`.
-    name : str
-        A coefficient's.
-    error : float
-        The standard error wanted, in original units.
-
-    Returns
-    -------
-    float
-        People in one pooled release of the same study; inf for an error of zero.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> data = trimask.example()
-    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt")
-    >>> trimask.fit.rows_for_error(fit, "salt", fit.bse["salt"]) <= 2000 < trimask.fit.rows_for_error(fit, "salt", 0.05)
-    True
-    """
-    if name not in result.names:
-        raise ParameterError("name", f"one of {', '.join(result.names)}", name)
-    if not error >= 0:
-        raise ParameterError("error", ">= 0", error)
-    j = result.names.index(name)
-    sampling, privacy = float(result.cov_sampling[j, j]), float(result.cov_privacy[j, j])
-    quartic = float(result.estimate.cov_fixed[j, j])
-    falls = result.noise_falls_with_rows
-    powers = (1.0, 1.5, 2.0) if falls else (1.0, 1.0, 1.0)
+def rows_needed(estimate: Estimate, j: int, error: float) -> float:
+    """About how many rows would give coefficient j this standard error; inf for an error of zero."""
+    k, n = len(estimate.params), estimate.moments.rows
+    sampling, privacy = float(estimate.cov_sampling[j, j]), float(estimate.cov_privacy[j, j])
+    quartic = float(estimate.cov_fixed[j, j])
+    powers = (1.0, 1.5, 2.0) if estimate.moments.noise_falls_with_rows else (1.0, 1.0, 1.0)
 
     def variance(log_ratio: float) -> float:
         parts = zip((sampling, privacy - quartic, quartic), powers, strict=True)
         return sum(part * math.exp(-power * log_ratio) for part, power in parts)
 
     if error == 0:
-        return math.inf if variance(0.0) > 0 else float(len(result.names) + 1)
-    low, high = math.log((len(result.names) + 1) / result.nobs), math.log(_MOST / result.nobs)
+        return math.inf if variance(0.0) > 0 else float(k + 1)
+    low, high = math.log((k + 1) / n), math.log(_MOST / n)
     if variance(high) > error**2:
         return math.inf
     if variance(low) <= error**2:
-        return float(len(result.names) + 1)
+        return float(k + 1)
     root = brentq(lambda x: math.log(variance(x)) - 2 * math.log(error), low, high, xtol=1e-9)
-    return float(math.ceil(result.nobs * math.exp(root)))
+    return float(math.ceil(n * math.exp(root)))

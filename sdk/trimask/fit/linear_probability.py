@@ -7,7 +7,7 @@ Coefficients are differences in probability. Nothing is approximated but the str
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trimask.errors import BeyondSecondMoments, FormulaError
 from trimask.fit.clipping import marked
@@ -15,8 +15,7 @@ from trimask.fit.design import Design, build
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
 from trimask.fit.noise import moments_of
-from trimask.fit.ols_results import OLSResults
-from trimask.moments.moments import Moments
+from trimask.fit.ols_results import OLSResults, results_of
 from trimask_core.study.schema import Schema
 from trimask_theory.moments.noise_law import Matrix
 
@@ -87,15 +86,7 @@ def linear_probability(dataset: Source, formula: str) -> LinearProbabilityResult
         estimate = solve(moments, design, robust=True)
     except BeyondSecondMoments:
         estimate, robust = solve(moments, design), False
-    return LinearProbabilityResults(
-        **described_as(moments, design, formula),
-        coefficients=estimate.params,
-        cov_sampling=estimate.cov_sampling,
-        cov_privacy=estimate.cov_privacy,
-        estimate=estimate,
-        robust=robust,
-        noise_falls_with_rows=moments.noise_falls_with_rows,
-    )
+    return results_of(LinearProbabilityResults, formula, estimate, robust)
 
 
 def binary_design(schema: Schema, formula: str, gram: Matrix | None = None) -> Design:
@@ -109,16 +100,3 @@ def binary_design(schema: Schema, formula: str, gram: Matrix | None = None) -> D
             + (f". Yes-or-no columns: {', '.join(binary + levels)}" if binary + levels else "")
         )
     return design
-
-
-def described_as(moments: Moments, design: Design, formula: str) -> dict[str, Any]:
-    """What results say of a fit."""
-    return {
-        "formula": formula.strip(),
-        "response": design.response,
-        "unit": design.unit,
-        "label": moments.label,
-        "nobs": moments.rows,
-        "sigma": moments.sigma,
-        "names": design.names,
-    }

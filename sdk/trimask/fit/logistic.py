@@ -36,30 +36,27 @@ import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from trimask.errors import BeyondSecondMoments, FormulaError, NoiseExceedsSignal, ParameterError
-from trimask.fit.design import INTERCEPT, Design, group_names, membership, unit
+from trimask.fit.design import INTERCEPT, Design, group_names, membership, original, unit
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.linear_probability import binary_design, described_as
+from trimask.fit.linear_probability import binary_design
 from trimask.fit.noise import moments_of, outer
 from trimask.fit.report import noise_notes
-from trimask.fit.results import LinearResults
+from trimask.fit.results import LinearResults, described
 from trimask.fit.unavailable_models import refuse
 from trimask.moments.moments import Moments, answers_of
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    pass
-
 
 _STEPS = 50
 
@@ -170,17 +167,15 @@ def logit(source: Any, formula: str = "", **_: Any) -> LogitResults:
     share, privacy = step_noise(moments, design)  # refuses where the noise leaves nothing to say
     asked = source.frame[[item.name for item in moments.schema.attributes]]
     rows = np.array([moments.schema.encode(one) for one in answers_of(asked, moments.schema)])
-    column = next(item for item in moments.columns if item.name == design.response)
-    y = column.center + column.half_range * (rows @ design.response_combine)
+    y = rows @ original(design.response, moments.schema)
     X = rows @ design.combine
     found, information, weight = _newton(X, X.T @ y)
     change = design.to_original / design.response_half_range
     grown = (share * (1 - share) / weight) ** 2
     sampling = change @ np.linalg.inv(information) @ change.T * (len(rows) / moments.rows)
     return LogitResults(
-        formula=formula.strip(), response=design.response, unit="log odds", basis="release", label=moments.label,
-        nobs=moments.rows, sigma=moments.sigma, names=design.names, coefficients=change @ found,
-        cov_sampling=sampling, cov_privacy=privacy * grown, records=len(rows),
+        **described(moments, design, formula) | {"unit": "log odds"}, coefficients=change @ found, cov_sampling=sampling,
+        cov_privacy=privacy * grown, records=len(rows),
         weighted=bool(moments.weighted_by),
     )  # fmt: skip
 
@@ -216,12 +211,11 @@ def _of_groups(moments: Moments, formula: str) -> LogitResults:
             next(at for at, name in enumerate(named) if name not in design.names) if term.categorical else 0
         )
         sides.append(_Side(term.name, levels, U, named, base))
-    column = next(item for item in moments.columns if item.name == design.response)
-    yes = column.center * unit(schema, ONES) + column.half_range * unit(schema, column.name)
-    described = {**described_as(moments, design, formula), "unit": "log odds"}
+    yes = original(design.response, schema)
+    words = described(moments, design, formula) | {"unit": "log odds"}
     if len(sides) == 1:
-        return _of_one_group(moments, described, sides[0], yes)
-    return _of_several(moments, described, sides, yes)
+        return _of_one_group(moments, words, sides[0], yes)
+    return _of_several(moments, words, sides, yes)
 
 
 _DRAWS = 200
@@ -229,7 +223,7 @@ _MOST_CELLS = 4096
 _MOST_BIAS = 0.5
 
 
-def _of_several(moments: Moments, described: dict[str, Any], sides: list[_Side], yes: Matrix) -> LogitResults:
+def _of_several(moments: Moments, words: dict[str, Any], sides: list[_Side], yes: Matrix) -> LogitResults:
     """Main effects of several groups, by the law of largest entropy with their two-way tables."""
     shape = [len(side.levels) for side in sides]
     if math.prod(shape) > _MOST_CELLS:
@@ -252,7 +246,7 @@ def _of_several(moments: Moments, described: dict[str, Any], sides: list[_Side],
         return (*_newton(X, score, people)[:2], people)
 
     for side in sides:
-        _check_counts(moments, side, yes, described["response"])
+        _check_counts(moments, side, yes, words["response"])
     found, information, people = fitted(moments.gram)
     spread: Matrix = np.linalg.inv(information).astype(np.float64)
     rng, draws = np.random.default_rng(0), []  # of a simulation about the noise: nothing secret
@@ -261,7 +255,7 @@ def _of_several(moments: Moments, described: dict[str, Any], sides: list[_Side],
             draws.append(fitted(moments.gram + moments.law.draw(rng))[0])
     if not moments.exact and len(draws) < 0.95 * _DRAWS:
         raise NoiseExceedsSignal(
-            [described["response"]], moments.rows + 1, None,
+            [words["response"]], moments.rows + 1, None,
             f"the noise exceeds the signal: {_DRAWS - len(draws)} of {_DRAWS} releases like this have no log odds",
         )  # fmt: skip
     privacy = np.cov(np.array(draws).T) if draws else np.zeros_like(spread)
@@ -279,7 +273,7 @@ def _of_several(moments: Moments, described: dict[str, Any], sides: list[_Side],
         "largest entropy with the release's two-way tables" if bias is not None else "the release's own table"
     )
     return LogitResults(
-        **described | {"names": tuple(names)}, coefficients=found, cov_sampling=spread, cov_privacy=privacy, bias=bias,
+        **words | {"names": tuple(names)}, coefficients=found, cov_sampling=spread, cov_privacy=privacy, bias=bias,
         about=[("references", ", ".join(f"{side.levels[side.base]} of {side.name}" for side in sides))],
         remarks=(
             f"People by all groups together: {how}.",
@@ -328,13 +322,19 @@ def _undetermined(X: Matrix, inside: list[Any], people: Matrix, b: Matrix, sprea
     return found
 
 
+def _clear(moments: Moments, members: Matrix, who: Matrix) -> NDArray[np.bool_]:
+    """Which levels have such people, clear of the noise."""
+    noise = np.sqrt(moments.law.variance(outers(members, who)))
+    found: NDArray[np.bool_] = members @ moments.gram @ who > _CLEAR * noise
+    return found
+
+
 def _check_counts(moments: Moments, side: _Side, yes: Matrix, response: str) -> None:
     """Every level has people who say yes and people who say no, clear of the noise."""
     one = unit(moments.schema, ONES)
     for who in (yes, one - yes):
-        counts = side.members @ moments.gram @ who
-        noise = 0.0 if moments.exact else np.sqrt(moments.law.variance(outers(side.members, who)))
-        lost = [level for level, few in zip(side.levels, counts <= _CLEAR * noise, strict=True) if few]
+        clear = _clear(moments, side.members, who)
+        lost = [level for level, there in zip(side.levels, clear, strict=True) if not there]
         if lost:
             raise NoiseExceedsSignal(
                 [response], moments.rows + 1, None,
@@ -343,16 +343,13 @@ def _check_counts(moments: Moments, side: _Side, yes: Matrix, response: str) -> 
             )  # fmt: skip
 
 
-def _of_one_group(moments: Moments, described: dict[str, Any], side: _Side, yes: Matrix) -> LogitResults:
+def _of_one_group(moments: Moments, words: dict[str, Any], side: _Side, yes: Matrix) -> LogitResults:
     """Exact, because the model is saturated; levels that the noise hides stand beside the others."""
-    G, one, response = moments.gram, unit(moments.schema, ONES), described["response"]
+    G, one, response = moments.gram, unit(moments.schema, ONES), words["response"]
     levels, U, named, base = side.levels, side.members, side.named, side.base
     a, size = U @ G @ yes, U @ G @ one
     b = size - a
-    noise = np.zeros((2, len(levels)))
-    if not moments.exact:
-        noise = np.sqrt(np.maximum([moments.law.variance(outers(U, side)) for side in (yes, one - yes)], 0.0))
-    known = (a > np.maximum(_CLEAR * noise[0], 0)) & (b > np.maximum(_CLEAR * noise[1], 0))
+    known = _clear(moments, U, yes) & _clear(moments, U, one - yes)
     if not known[base] or known.sum() < 2:
         raise NoiseExceedsSignal(
             [response], moments.rows + 1, None,
@@ -364,7 +361,7 @@ def _of_one_group(moments: Moments, described: dict[str, Any], side: _Side, yes:
         drawn = np.where(known, 1 / a + 1 / b, np.nan)
         sides = np.outer(1 / a + 1 / b, yes) - np.outer(1 / b, one)
     gradients = outers(U, np.where(known[:, None], sides, 0.0))
-    privacy = np.zeros((len(levels), len(levels))) if moments.exact else moments.law.covariance(gradients)
+    privacy = moments.law.covariance(gradients)
     others = [at for at in range(len(levels)) if at != base]
     change = np.vstack([np.eye(len(levels))[base], np.eye(len(levels))[others] - np.eye(len(levels))[base]])
     lost = [levels[at] for at in others if not known[at]]
@@ -372,7 +369,7 @@ def _of_one_group(moments: Moments, described: dict[str, Any], side: _Side, yes:
     gone = np.concatenate([[False], ~known[others]])
     spread[gone], spread[:, gone] = np.nan, np.nan
     return LogitResults(
-        **described | {"names": (INTERCEPT, *(named[at] for at in others))},
+        **words | {"names": (INTERCEPT, *(named[at] for at in others))},
         coefficients=np.array([odds[base], *(odds[others] - odds[base])]), cov_sampling=spread,
         cov_privacy=change @ privacy @ change.T, about=[("reference", levels[base])],
         remarks=(
@@ -390,10 +387,7 @@ def step_noise(moments: Moments, design: Design) -> tuple[float, Matrix]:
     linear fit are (`trimask_theory.mechanisms.noisy_regression`).
     """
     estimate, n, one = solve(moments, design), moments.rows, unit(moments.schema, ONES)
-    # In original units: the response is 0 or 1, and its share the mean.
-    response = design.response_half_range * design.response_combine
-    centre = next(column.center for column in moments.columns if column.name == design.response)
-    response = response + centre * one
+    response = original(design.response, moments.schema)  # 0 or 1: its share is the mean
     p = float(one @ moments.gram @ response) / n
     if not 0 < p < 1:
         raise NoiseExceedsSignal(
@@ -401,19 +395,11 @@ def step_noise(moments: Moments, design: Design) -> tuple[float, Matrix]:
             f"the noise exceeds the signal: the share of {design.response} comes out as {p:.3g}, and has no log odds",
         )  # fmt: skip
     w, b = p * (1 - p), estimate.params
-    if moments.exact:
-        return p, np.zeros((len(b), len(b)))
     first = np.array([name == INTERCEPT for name in design.names], dtype=float)
-    working, change = estimate.working, design.to_original
-    sides = (working.T @ working.inverse @ change.T).T
     # d(1/w) = -(1 - 2p)/w^2 dp; d log(p/(1-p)) = dp/w, which cancels the -dp/w of b_0 - p.
     pull = -(1 - 2 * p) / w**2 * (b - first * p)
-    gradients = outers(sides, working.theta) / w + pull[:, None, None] * outer(one, response) / n
-    known = np.diag(change @ working.first @ change.T)
-    grown = np.ones(len(b))
-    np.divide(np.diag(estimate.cov_privacy), known, out=grown, where=known > 0)
-    grown = np.sqrt(np.maximum(grown, 1.0))
-    return p, moments.law.covariance(gradients) * np.outer(grown, grown)
+    gradients = estimate.gradients / w + pull[:, None, None] * outer(one, response) / n
+    return p, moments.law.covariance(gradients) * np.outer(estimate.grown, estimate.grown)
 
 
 def _newton(X: Matrix, score: Matrix, people: Matrix | float = 1.0) -> tuple[Matrix, Matrix, float]:

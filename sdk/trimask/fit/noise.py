@@ -29,9 +29,11 @@ def outer(u: Matrix, v: Matrix) -> Matrix:
     return both
 
 
-def gram_covariance(moments: Moments, gradients: Matrix) -> Matrix:
-    """Noise covariance of functions of the Gram matrix with these gradients (m x p x p, symmetric)."""
-    return moments.law.covariance(gradients)
+def counted(moments: Moments, gradients: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Counts of people with these gradients (m x p x p), and their covariances: the multinomial's, and the noise's."""
+    counts: Matrix = np.einsum("aij,ij->a", gradients, moments.gram)
+    share = np.maximum(counts, 0.0) / moments.rows
+    return counts, moments.rows * (np.diag(share) - np.outer(share, share)), moments.law.covariance(gradients)
 
 
 class HasMoments(Protocol):

@@ -10,9 +10,9 @@ known, as is usual. Asymptotic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,11 +24,11 @@ from trimask.fit.design import INTERCEPT, build
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.hypothesis import FTest, joint
-from trimask.fit.least_squares import NO_SANDWICH, Estimate, solve
+from trimask.fit.least_squares import NO_SANDWICH, Diagnostics, Estimate, diagnose, rows_needed, solve
 from trimask.fit.noise import CLEAR_SIGNAL, moments_of
 from trimask.fit.prediction import PredictionResults, regressor_rows
 from trimask.fit.report import Facts
-from trimask.fit.results import HOMOSCEDASTIC, ROBUST, Basis, LinearResults
+from trimask.fit.results import HOMOSCEDASTIC, ROBUST, Basis, LinearResults, described
 from trimask.moments.moments import Moments, row_moments
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
@@ -36,14 +36,13 @@ from trimask_theory.mechanisms.noisy_regression import Combination, outers
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.least_squares import Diagnostics
     from trimask.fit.noise import Source
     from trimask_core.study.definition import Study
 
 
 def standardized(moments: Moments, estimate: Estimate) -> pd.DataFrame:
     """estimate, std err, sampling and privacy of every slope, in deviations; merged levels have none."""
-    design, working = estimate.design, estimate.working
+    design = estimate.design
     at = [j for j, name in enumerate(design.columns) if name != ONES and "+" not in name]
     names = [design.columns[j] for j in at]
     spread = covariance_of(moments, [*names, design.response])
@@ -55,13 +54,9 @@ def standardized(moments: Moments, estimate: Estimate) -> pd.DataFrame:
     sampling = factor**2 * np.diag(estimate.cov_sampling)[at]
     privacy = np.zeros(len(at))
     if not moments.exact:
-        sides = (working.T @ working.inverse @ design.to_original[at].T).T
         squares = outers(spread.W.T, spread.W.T) / spread.degrees / np.diag(spread.S)[:, None, None]
-        gradients = outers(sides, working.theta) + (b / 2)[:, None, None] * (squares[:-1] - squares[-1])
-        first = np.diag(design.to_original @ working.first @ design.to_original.T)[at]
-        grown = np.ones(len(at))
-        np.divide(np.diag(estimate.cov_privacy)[at], first, out=grown, where=first > 0)
-        privacy = factor**2 * moments.law.variance(gradients) * np.maximum(grown, 1.0)
+        gradients = estimate.gradients[at] + (b / 2)[:, None, None] * (squares[:-1] - squares[-1])
+        privacy = factor**2 * moments.law.variance(gradients) * estimate.grown[at] ** 2
     parts = np.column_stack([factor * b, np.sqrt(sampling + privacy), np.sqrt(sampling), np.sqrt(privacy)])
     index = pd.Index([design.names[j] for j in at])
     return pd.DataFrame(parts, index=index, columns=pd.Index(["estimate", "std err", "sampling", "privacy"]))
@@ -95,7 +90,6 @@ class OLSResults(LinearResults):
 
     estimate: Estimate
     robust: bool = False
-    noise_falls_with_rows: bool = True
 
     what: str = "Least squares"
 
@@ -111,30 +105,13 @@ class OLSResults(LinearResults):
         return super()._table(combination=self.estimate.errors if self.basis == "release" else None, **more)
 
     def combination(self, weights: Matrix) -> Combination:
-        """Linear combinations of the coefficients, each with its own error, noise of second order included.
-
-        Parameters
-        ----------
-        weights : array
-            A row a combination, a column a coefficient.
-
-        Returns
-        -------
-        Combination
-        """
+        """Combinations of coefficients, a row of `weights` each, with their own errors, noise of second order included."""
         return self.estimate.combination(np.atleast_2d(np.asarray(weights, dtype=float)))
 
     def get_robustcov_results(self, cov_type: str = "HC1", **_: Any) -> OLSResults:
         """The same fit with errors that assume no common variance, where the declared products carry fourth moments.
 
-        Parameters
-        ----------
-        cov_type : "HC1"
-            Or "HC0", which is taken as the same; leverages, which others need, are in no release.
-
-        Returns
-        -------
-        OLSResults
+        `cov_type` is "HC1", or "HC0", which is taken as the same; leverages, which others need, are in no release.
         """
         return _fit(self.estimate.moments, self.formula, self.basis, self.sigma, robust=_is_robust(cov_type))
 
@@ -172,23 +149,14 @@ class OLSResults(LinearResults):
     def predict(self, rows: Any) -> PredictionResults:
         """Predictions for people given in original units, with errors.
 
-        Answers are enough: levels, products and squares are formed of them. Both errors are in `se_mean`;
-        `conf_int(of="obs")` is for one more person.
-
-        Parameters
-        ----------
-        rows : DataFrame, a mapping, or a list of mappings
-            A column, or a key, an attribute.
-
-        Returns
-        -------
-        PredictionResults
+        `rows` are a DataFrame, a mapping or a list of them, a column or key an attribute: levels, products and squares are
+        formed of the answers. Both errors are in `se_mean`; `conf_int(of="obs")` is for one more person.
         """
         weights, index = regressor_rows(rows, self.estimate.design, self.estimate.moments.schema)
         found = self.combination(weights)
         known = self.estimate.residual_sum > 0 or self.sigma == 0
         scale = self.scale if known else math.nan
-        return PredictionResults.of(self.formula, self.label, self.nobs, self.df_resid, found, scale, index)
+        return PredictionResults.of(self, found, scale, index)
 
     @property
     def rsquared(self) -> float:
@@ -213,9 +181,7 @@ class OLSResults(LinearResults):
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """Condition, noise-to-signal, residual variance, and whether there are rows enough."""
-        from trimask.fit.least_squares import diagnose
-
-        return diagnose(self)
+        return diagnose(self.estimate)
 
     @property
     def facts(self) -> Facts:
@@ -383,20 +349,48 @@ def _fit(
     moments: Moments, formula: str, basis: Basis, sigma: float | None = None, *, robust: bool = False
 ) -> OLSResults:
     design = build(parse(formula, moments.schema), moments.schema, moments.gram)
-    estimate = solve(moments, design, robust=robust)
-    return OLSResults(
-        formula=formula.strip(),
-        response=design.response,
-        unit=design.unit,
-        basis=basis,
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma if sigma is None else sigma,
-        names=design.names,
-        coefficients=estimate.params,
-        cov_sampling=estimate.cov_sampling,
-        cov_privacy=estimate.cov_privacy,
-        estimate=estimate,
-        robust=robust,
-        noise_falls_with_rows=moments.noise_falls_with_rows,
-    )
+    found = results_of(OLSResults, formula, solve(moments, design, robust=robust), robust, basis=basis)
+    return found if sigma is None else replace(found, sigma=sigma)
+
+
+_Results = TypeVar("_Results", bound=OLSResults)
+
+
+def results_of(kind: type[_Results], formula: str, estimate: Estimate, robust: bool, **more: Any) -> _Results:
+    """An estimate as a result of this kind."""
+    return kind(
+        **described(estimate.moments, estimate.design, formula), coefficients=estimate.params, estimate=estimate,
+        cov_sampling=estimate.cov_sampling, cov_privacy=estimate.cov_privacy, robust=robust, **more,
+    )  # fmt: skip
+
+
+def rows_for_error(result: OLSResults, name: str, error: float) -> float:
+    """About how many rows would give a coefficient this standard error.
+
+    Parameters
+    ----------
+    result : OLSResults
+        A fit of `ols`.
+    name : str
+        A coefficient's.
+    error : float
+        The standard error wanted, in original units.
+
+    Returns
+    -------
+    float
+        People in one pooled release of the same study; inf for an error of zero.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> data = trimask.example()
+    >>> fit = trimask.fit.ols(data, "systolic ~ age + salt")
+    >>> trimask.fit.rows_for_error(fit, "salt", fit.bse["salt"]) <= 2000 < trimask.fit.rows_for_error(fit, "salt", 0.05)
+    True
+    """
+    if name not in result.names:
+        raise ParameterError("name", f"one of {', '.join(result.names)}", name)
+    if not error >= 0:
+        raise ParameterError("error", ">= 0", error)
+    return rows_needed(result.estimate, result.names.index(name), error)

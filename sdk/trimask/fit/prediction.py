@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ import pandas as pd
 from trimask.errors import ParameterError
 from trimask.fit.design import Design
 from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.results import LinearResults
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
 from trimask_theory.mechanisms.noisy_regression import Combination
@@ -63,48 +64,26 @@ class PredictionResults(Estimates):
         return self.estimates("mean").frame["std err"].rename("mean_se")
 
     @classmethod
-    def of(
-        cls, formula: str, label: str, nobs: int, df: int, found: Combination, scale: float, index: pd.Index
-    ) -> Self:
-        """Predictions by a `formula` on `label`, `nobs` people and `df`: the combinations `found`, a row of `index` each.
+    def of(cls, fitted: LinearResults, found: Combination, scale: float, index: pd.Index) -> Self:
+        """Predictions by what was `fitted`: the combinations `found`, a row of `index` each.
 
         `scale` is the residual variance, NaN where it is not known.
         """
-        parts = [np.sqrt(np.maximum(np.diag(part), 0.0)) for part in (found.cov_sampling, found.cov_widened)]
-        mean = EstimateTable(
-            index, found.estimates, *parts, df=df, combination=found, head="mean", caption="mean"
-        )
-        obs = EstimateTable(
-            index,
-            found.estimates,
-            np.sqrt(parts[0] ** 2 + scale),
-            parts[1],
-            df=df,
-            head="obs",
-            caption="one more person",
-        )
+        df = fitted.df_resid
+        mean = EstimateTable.of(index, found, df=df, head="mean", caption="mean")
+        spread = np.sqrt(mean.sampling**2 + scale)
+        obs = replace(mean, sampling=spread, combination=None, head="obs", caption="one more person")
         hidden = (
             [] if np.isfinite(scale) else ["The noise hides the residual variance: no interval for a person."]
         )
         return cls(
-            label=label, nobs=nobs, sigma=0.0, about=[("model", formula)], tables={"mean": mean, "obs": obs},
+            label=fitted.label, nobs=fitted.nobs, sigma=fitted.sigma, about=[("model", fitted.formula)],
+            tables={"mean": mean, "obs": obs}, formula=fitted.formula, scale=scale,
             remarks=("mean: of all people like that, noise and sampling in its error; obs: one more such person.", *hidden),
-            formula=formula, scale=scale,
         )  # fmt: skip
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The predictions as statsmodels names them.
-
-        Parameters
-        ----------
-        alpha : float
-            One less the level of the intervals: 0.05 for 95 %.
-
-        Returns
-        -------
-        DataFrame
-            mean, mean_se, mean_ci_lower, mean_ci_upper, obs_ci_lower, obs_ci_upper.
-        """
+        """As statsmodels names them, intervals of level 1 - `alpha`: mean, mean_se, mean_ci_lower, .., obs_ci_upper."""
         mean, obs = self.conf_int(alpha, "mean"), self.conf_int(alpha, "obs")
         ends = {
             "mean_ci_lower": mean[0],

@@ -30,10 +30,10 @@ import pandas as pd
 
 from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.clipping import marked
-from trimask.fit.design import find_column, membership, plain_name, unit
+from trimask.fit.design import membership, original, plain_name, unit
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.histograms import bins_of
-from trimask.fit.noise import gram_covariance, moments_of
+from trimask.fit.noise import moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -113,8 +113,8 @@ def rates(
         raise FormulaError("this study has no ones column, so no sum can be taken")
     if not (np.isfinite(per) and per > 0):
         raise ParameterError("per", "a finite number > 0", per)
-    e, one = _original(moments, events), unit(moments.schema, ONES)
-    t = one if time is None else _original(moments, time)
+    e, one = original(events, moments.schema), unit(moments.schema, ONES)
+    t = one if time is None else original(time, moments.schema)
     yes_or_no = [item.name for item in moments.schema.attributes if item.kind == "binary"]
     yes_or_no += [column.name for column in moments.columns if column.level is not None]
     share = time is None and events in yes_or_no
@@ -142,14 +142,6 @@ def rates(
     )  # fmt: skip
 
 
-def _original(moments: Moments, name: str) -> Matrix:
-    column = moments.columns[find_column(name, moments.schema)]
-    found: Matrix = column.center * unit(moments.schema, ONES) + column.half_range * unit(
-        moments.schema, name
-    )
-    return found
-
-
 def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _Law) -> list[float]:
     """Events, time at risk, the rate, and the two parts of its error."""
     G, n = moments.gram, moments.rows
@@ -163,7 +155,7 @@ def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _L
         )
     r = happened / at_risk
     left = e - r * t
-    noise = 0.0 if moments.exact else float(moments.law.variance(outers(u[None], left))[0]) / at_risk**2
+    noise = float(moments.law.variance(outers(u[None], left))[0]) / at_risk**2
     if law == "any":
         drawn = n / (n - 1) * max(float(left @ G @ left), 0.0) / at_risk**2
     else:
@@ -287,7 +279,7 @@ def _table(moments: Moments, members: Matrix, yes: Matrix, leave: float) -> Matr
     k = len(members)
     gradients = np.concatenate([outers(members, unit(moments.schema, ONES)), outers(members, yes)])
     counts = np.einsum("aij,ij->a", gradients, moments.gram)
-    noise = np.zeros((2 * k, 2 * k)) if moments.exact else gram_covariance(moments, gradients)
+    noise = moments.law.covariance(gradients)
     ended, events = counts[:k], counts[k:]
     risk = np.cumsum(ended[::-1])[::-1]
     exposed = risk - leave * (ended - events)

@@ -136,6 +136,7 @@ _LATEX = str.maketrans(
         "^": r"\textasciicircum{}",
         "<": "$<$",
         ">": "$>$",
+        "†": r"$\dagger$",
         "|": "$|$",
         # A bracket that starts a row would be read as the optional argument of the line break before it.
         "[": "{[}",

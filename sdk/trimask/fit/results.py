@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from trimask.errors import BeyondSecondMoments
+from trimask.fit.design import Design
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.hypothesis import FTest, Hypothesis, TTest, constraints, joint
 from trimask.fit.least_squares import NO_SANDWICH
 from trimask.fit.report import Facts
+from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
 
@@ -120,17 +122,7 @@ class LinearResults(Estimates):
         return self._series(self.estimates().pvalues, "P>|t|")
 
     def combination(self, weights: Matrix) -> Combination:
-        """Linear combinations of the coefficients, with their errors.
-
-        Parameters
-        ----------
-        weights : array
-            A row a combination, a column a coefficient.
-
-        Returns
-        -------
-        Combination
-        """
+        """Linear combinations of the coefficients, with their errors: a row of `weights` each."""
         A = np.atleast_2d(np.asarray(weights, dtype=float))
         sampling, privacy = A @ self.cov_sampling @ A.T, A @ self.cov_privacy @ A.T
         quadratics = np.zeros((len(A), 3))
@@ -143,34 +135,14 @@ class LinearResults(Estimates):
         A combination has an error of its own, the same however the model is written: a contrast of two levels does not
         depend on the reference.
 
-        Parameters
-        ----------
-        hypothesis : str, or an array
-            Statements with a comma between: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3". A name alone, or a group C(g), is
-            tested to be
-            zero; an array has a row a statement and a column a coefficient.
-
-        Returns
-        -------
-        TTest
+        `hypothesis` has statements with a comma between: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3". A name alone, or a group
+        C(g), is tested to be zero; an array has a row a statement and a column a coefficient.
         """
         R, q, words = constraints(hypothesis, self.names)
         return TTest.of(tuple(words), self.combination(R), q, self.df_resid)
 
     def f_test(self, hypothesis: Hypothesis) -> FTest:
-        """A joint test of linear statements.
-
-        Parameters
-        ----------
-        hypothesis : str, or an array
-            Statements with a comma between: "C(g)[a] - C(g)[b]", "2 * age + bmi = 3". A name alone, or a group C(g), is
-            tested to be
-            zero; an array has a row a statement and a column a coefficient.
-
-        Returns
-        -------
-        FTest
-        """
+        """A joint test of linear statements, a `hypothesis` as `t_test` takes it."""
         R, q, words = constraints(hypothesis, self.names)
         found = self.combination(R)
         return joint(found, self.df_resid, ", ".join(words), found.estimates - q)
@@ -218,3 +190,11 @@ class LinearResults(Estimates):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.formula!r} on {self.label}, {self.nobs:,} rows>"
+
+
+def described(moments: Moments, design: Design, formula: str) -> dict[str, Any]:
+    """What every result of a formula says of it."""
+    return {
+        "formula": formula.strip(), "response": design.response, "unit": design.unit, "names": design.names,
+        "label": moments.label, "nobs": moments.rows, "sigma": moments.sigma,
+    }  # fmt: skip

@@ -4,7 +4,7 @@ Statement. In scaled units (every column in [-1, 1] by its declared bounds) the 
     RSS / n + penalty * (sum of squared slopes),
 the intercept left free: beta = (T^T G T + n penalty P)^-1 T^T G t, P the diagonal of zeros and ones. Its noise covariance
 is that of its gradient, dbeta = K T^T dG theta with K the inverse above and theta = t - T beta
-(`trimask_theory.moments.noise_law`; K T^T D theta is what `gram_covariance` is given). The sampling part is K T^T G T K
+(`trimask_theory.moments.noise_law`). The sampling part is K T^T G T K
 times the residual variance, for independent homoscedastic errors; where the products of all columns of the model are
 declared it is from fourth moments (`trimask.fit.covariance`), a sandwich that assumes neither and counts that the
 penalised target moves with the rows.
@@ -38,8 +38,8 @@ from trimask.fit.covariance import covariance_of, doubt, fourth_moments, warn_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
-from trimask.fit.noise import check_signal, gram_covariance, moments_of, outer
-from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults
+from trimask.fit.noise import check_signal, moments_of, outer
+from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults, described
 from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
@@ -82,18 +82,7 @@ class RidgeResults(LinearResults):
         return super()._table(null=None, **more)
 
     def f_test(self, hypothesis: Any) -> Any:
-        """Refused: a penalised fit is biased, so the F test does not hold for it.
-
-        Parameters
-        ----------
-        hypothesis
-            Whatever is asked.
-
-        Raises
-        ------
-        ParameterError
-            Always.
-        """
+        """Refused, whatever the `hypothesis`: a penalised fit is biased, so the F test does not hold for it."""
         raise ParameterError("f_test", "asked of an ols fit; a ridge fit is biased on purpose", hypothesis)
 
 
@@ -164,16 +153,10 @@ def ridge(dataset: Source, formula: str, penalty: float | Choice) -> RidgeResult
     warn_of(said)
     how = f" (scaled units{chosen and f', by {chosen}'})"
     return RidgeResults(
-        formula=formula.strip(),
-        response=design.response,
-        unit=design.unit,
-        label=moments.label,
-        nobs=n,
-        sigma=moments.sigma,
-        names=design.names,
+        **described(moments, design, formula),
         coefficients=design.offset + change @ beta,
         cov_sampling=change @ spread @ change.T,
-        cov_privacy=change @ gram_covariance(moments, gradients) @ change.T,
+        cov_privacy=change @ moments.law.covariance(gradients) @ change.T,
         penalty=penalty,
         chosen=chosen,
         robust=fourth is not None,

@@ -31,7 +31,7 @@ from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import Covariance, covariance_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
-from trimask.fit.noise import gram_covariance, moments_of
+from trimask.fit.noise import moments_of
 from trimask.fit.report import Block, Facts, Report, of_data, places_for
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
@@ -288,4 +288,4 @@ def _noise_of_score(spread: Covariance, d: Matrix, b: Matrix) -> Matrix:
         return np.zeros((len(b), len(b)))
     turned = spread.W / d
     residual = turned @ np.r_[-b, 1.0]
-    return gram_covariance(spread.moments, outers(turned[:, :-1].T, residual) / spread.degrees)
+    return spread.moments.law.covariance(outers(turned[:, :-1].T, residual) / spread.degrees)

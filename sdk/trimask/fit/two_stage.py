@@ -39,11 +39,10 @@ from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import Formula, parse
 from trimask.fit.hypothesis import FTest
 from trimask.fit.least_squares import Estimate, solve
-from trimask.fit.noise import check_signal, gram_covariance, moments_of, outer
+from trimask.fit.noise import check_signal, moments_of, outer
 from trimask.fit.ols_results import ols
-from trimask.fit.results import HOMOSCEDASTIC, LinearResults
+from trimask.fit.results import HOMOSCEDASTIC, LinearResults, described
 from trimask.moments.moments import Moments
-from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
@@ -119,19 +118,13 @@ def tsls(dataset: Source, formula: str, instruments: str) -> TSLSResults:
         f"Weak instruments for {', '.join(weak)} (first-stage F below {STRONG:g}): do not rely on intervals."
     )
     return TSLSResults(
-        formula=formula.strip(),
-        response=design.response,
-        unit=design.unit,
-        label=moments.label,
-        nobs=moments.rows,
-        sigma=moments.sigma,
+        **described(moments, design, formula),
         about=[("instruments", instruments.strip()), ("first stage", ", ".join(strength))],
         remarks=(
             *([said] if weak else []),
             "Whether instruments are valid cannot be seen from data.",
             HOMOSCEDASTIC,
         ),
-        names=design.names,
         coefficients=design.offset + change @ beta,
         cov_sampling=change @ sampling @ change.T,
         cov_privacy=change @ privacy @ change.T,
@@ -184,7 +177,7 @@ def _solve(moments: Moments, design: Design, outside: Design) -> tuple[Matrix, M
     stage = H @ Pi
     gradients = np.array([outer(stage @ row, theta) + outer((T - stage) @ row, rest) for row in K])
     residual = max(float(theta @ G @ theta), 0.0) / (n - k)
-    return beta, residual * K, gram_covariance(moments, gradients)
+    return beta, residual * K, moments.law.covariance(gradients)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -298,14 +291,10 @@ def mediation(
 
 def _noise(moments: Moments, fits: tuple[Estimate, Estimate], at: tuple[int, int, int]) -> Matrix:
     """The noise covariance of (a, b, c), by their gradients together."""
-    gradients, grown = [], []
-    for one, j in zip((fits[0], fits[1], fits[1]), at, strict=True):
-        working, change = one.working, one.design.to_original
-        gradients.append(outers((working.T @ working.inverse @ change[[j]].T).T, working.theta)[0])
-        first = float(change[j] @ working.first @ change[j])
-        grown.append(np.sqrt(max(one.cov_privacy[j, j] / first, 1.0)) if first > 0 else 1.0)
-    found: Matrix = moments.law.covariance(np.array(gradients)) * np.outer(grown, grown)
-    return found
+    picked = list(zip((fits[0], fits[1], fits[1]), at, strict=True))
+    grown = np.array([one.grown[j] for one, j in picked])
+    gradients = np.array([one.gradients[j] for one, j in picked])
+    return moments.law.covariance(gradients) * np.outer(grown, grown)
 
 
 @dataclass(frozen=True, eq=False)

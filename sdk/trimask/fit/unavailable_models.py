@@ -96,7 +96,7 @@ _WHY = {
 ALIASES = {
     "logistic": "logit", "probit": "probit", "logistic_regression": "logit", "poisson_regression": "poisson",
     "negative_binomial": "negative_binomial", "quantreg": "quantile", "median": "median", "coxph": "cox",
-    "phreg": "cox", "kaplan_meier": "kaplan_meier",
+    "phreg": "cox", "kaplan_meier": "kaplan_meier", "poisson": "poisson", "quantile": "quantile", "cox": "cox",
 }  # fmt: skip
 INSTEAD = {
     "ttest": "fit.means(dataset, y, by=group) has the differences with their t tests, by Welch where products are declared",
@@ -178,78 +178,3 @@ def _family_and_link(family: Any) -> tuple[str, str]:
         name = family.__name__ if bare else type(family).__name__
         link = "" if bare or not hasattr(family, "link") else type(family.link).__name__.lower()
     return re.sub(r"[^a-z]", "", name.lower()), link
-
-
-def poisson(*_: Any, **__: Any) -> NoReturn:
-    """A Poisson regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
-
-    Parameters
-    ----------
-    *_, **__
-        Whatever is asked: it is refused.
-
-    Raises
-    ------
-    BeyondSecondMoments
-        Always. `fit.rates` is nearest to it.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> try:
-    ...     trimask.fit.poisson()
-    ... except trimask.errors.BeyondSecondMoments as error:
-    ...     "fit.rates" in str(error)
-    True
-    """
-    refuse("poisson")
-
-
-def quantile(*_: Any, **__: Any) -> NoReturn:
-    """A quantile regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
-
-    Parameters
-    ----------
-    *_, **__
-        Whatever is asked: it is refused.
-
-    Raises
-    ------
-    BeyondSecondMoments
-        Always. `fit.quantiles` is nearest to it.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> try:
-    ...     trimask.fit.quantile()
-    ... except trimask.errors.BeyondSecondMoments as error:
-    ...     "fit.quantiles" in str(error)
-    True
-    """
-    refuse("quantile")
-
-
-def cox(*_: Any, **__: Any) -> NoReturn:
-    """A Cox regression is not to be had from second moments: `BeyondSecondMoments` says why, and what to use instead.
-
-    Parameters
-    ----------
-    *_, **__
-        Whatever is asked: it is refused.
-
-    Raises
-    ------
-    BeyondSecondMoments
-        Always. `fit.survival` is nearest to it.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> try:
-    ...     trimask.fit.cox()
-    ... except trimask.errors.BeyondSecondMoments as error:
-    ...     "fit.survival" in str(error)
-    True
-    """
-    refuse("cox")

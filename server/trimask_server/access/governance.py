@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
@@ -189,11 +187,6 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
         self._node = node
         self._proposals = proposals
 
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        governance_pb2_grpc.add_ProposalServiceServicer_to_server(self, server)
-        return governance_pb2.DESCRIPTOR.services_by_name["ProposalService"].full_name
-
     async def ProposeStudy(
         self, request: governance_pb2.ProposeStudyRequest, context: Context
     ) -> governance_pb2.ProposeStudyResponse:
@@ -228,11 +221,6 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         self._node = node
         self._proposals = proposals
         self._running = running
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        governance_pb2_grpc.add_OperatorServiceServicer_to_server(self, server)
-        return governance_pb2.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
     async def GetNodeStatus(
         self, request: governance_pb2.GetNodeStatusRequest, context: Context
@@ -388,11 +376,6 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         self._node = node
         self._proposals = proposals
         self._used = used
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        node_pb2_grpc.add_NodeServiceServicer_to_server(self, server)
-        return node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
     async def DescribeNode(
         self, request: node_pb2.DescribeNodeRequest, context: Context

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
@@ -41,11 +39,6 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     def __init__(self, node: NodeContext, tokens: TokenStore) -> None:
         self._node = node
         self._tokens = tokens
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        admission_pb2_grpc.add_AdmissionOwnerServiceServicer_to_server(self, server)
-        return admission_pb2.DESCRIPTOR.services_by_name["AdmissionOwnerService"].full_name
 
     async def CreateToken(
         self, request: admission_pb2.CreateTokenRequest, context: Context
@@ -97,11 +90,6 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
     def __init__(self, node: NodeContext, catalogue: Catalogue) -> None:
         self._node = node
         self._catalogue = catalogue
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        dataset_pb2_grpc.add_DatasetServiceServicer_to_server(self, server)
-        return dataset_pb2.DESCRIPTOR.services_by_name["DatasetService"].full_name
 
     async def ListDatasets(
         self, request: dataset_pb2.ListDatasetsRequest, context: Context

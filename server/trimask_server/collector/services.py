@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
@@ -142,11 +140,6 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         self._catalogue = catalogue
         self._provider_status = provider_status
 
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        study_pb2_grpc.add_StudyServiceServicer_to_server(self, server)
-        return study_pb2.DESCRIPTOR.services_by_name["StudyService"].full_name
-
     async def ListStudies(
         self, request: study_pb2.ListStudiesRequest, context: Context
     ) -> study_pb2.ListStudiesResponse:
@@ -236,11 +229,6 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self._opens = opens
         self._proposals = proposals
         self._drivers = drivers
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        study_pb2_grpc.add_StudyOwnerServiceServicer_to_server(self, server)
-        return study_pb2.DESCRIPTOR.services_by_name["StudyOwnerService"].full_name
 
     async def SendProposal(
         self, request: study_pb2.SendProposalRequest, context: Context

@@ -41,7 +41,6 @@ from trimask_server.runtime.garbage import collect_forever
 from trimask_server.runtime.host import Host, Services
 from trimask_server.runtime.key_files import look_at_keys
 from trimask_server.runtime.logs import configure_tracing, make_handler
-from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeConfig, NodeRole, load_config
 from trimask_server.store.interface import Erasers, StoreError
 from trimask_server.suites.interface import ByStudy, Suite
@@ -84,12 +83,12 @@ def _shared(
     proposals: Proposals,
     running: Callable[[], int],
     used: UsedInvitations | None = None,
-) -> list[AddServices]:
+) -> list[object]:
     """What nodes of every role serve on their peer port."""
     return [
-        ProposalServicer(context, proposals).add_to,
-        OperatorServicer(context, proposals, running).add_to,
-        NodeServicer(context, proposals, used).add_to,
+        ProposalServicer(context, proposals),
+        OperatorServicer(context, proposals, running),
+        NodeServicer(context, proposals, used),
     ]
 
 
@@ -136,10 +135,10 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     )
     services = Services(
         gate=partial(Gate, context),
-        public=[SubmissionServicer(context, key_ring, rows, opener).add_to],
+        public=[SubmissionServicer(context, key_ring, rows, opener)],
         peer=[
-            RightBatchServicer(context, rows, suites.of).add_to,
-            invitations.add_to,
+            RightBatchServicer(context, rows, suites.of),
+            invitations,
             *(add for part in suites.all for add in part.services),
             *shared,
         ],
@@ -176,17 +175,17 @@ def _collector(host: Host) -> Node:
         assert found is not None  # noqa: S101 - only a study with a budget is asked, and only of a suite that has answers
         return found
 
-    public: list[AddServices] = [
-        studies.add_to,
-        DatasetServicer(context, catalogue).add_to,
-        ReleaseServicer(context, answers).add_to,
+    public: list[object] = [
+        studies,
+        DatasetServicer(context, catalogue),
+        ReleaseServicer(context, answers),
     ]
     # The owner, known by certificate, finds everything on one connection.
     owned = StudyOwnerServicer(context, proposals, drivers, opens)
-    owner: list[AddServices] = [
-        owned.add_to,
-        ReleaseOwnerServicer(context, answers).add_to,
-        AdmissionOwnerServicer(context, tokens).add_to,
+    owner: list[object] = [
+        owned,
+        ReleaseOwnerServicer(context, answers),
+        AdmissionOwnerServicer(context, tokens),
     ]
 
     records = Records(context.database, context.audit)

@@ -24,8 +24,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
@@ -241,11 +239,6 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self._node = node
         self._rows = rows
         self._rules_of = rules_of
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        right_batches_pb2_grpc.add_RightBatchServiceServicer_to_server(self, server)
-        return right_batches_pb2.DESCRIPTOR.services_by_name["RightBatchService"].full_name
 
     async def FindMissing(
         self, request: right_batches_pb2.FindMissingRequest, context: Context

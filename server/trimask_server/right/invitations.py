@@ -7,8 +7,6 @@ The binding lasts as long as the study is kept.
 
 from __future__ import annotations
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
@@ -71,11 +69,6 @@ class InvitationServicer(admission_pb2_grpc.InvitationServiceServicer):
 
     def __init__(self, node: NodeContext) -> None:
         self._node = node
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        admission_pb2_grpc.add_InvitationServiceServicer_to_server(self, server)
-        return admission_pb2.DESCRIPTOR.services_by_name["InvitationService"].full_name
 
     async def used(self, study_id: bytes) -> int:
         """How many invitations to a study were used here."""

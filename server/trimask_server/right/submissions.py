@@ -9,8 +9,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
-import grpc
-
 from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Alarm, Reason
 from trimask_core.crypto.sealing import PayloadForm, component_info, sealing_key_message
@@ -51,11 +49,6 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         node.studies.on_forget.append(lambda study_id: self._forms.pop(study_id, None))
         self._withdrawals = WithdrawalStore(node.database, node.audit)
         node.studies.on_forget.append(self._withdrawals.forget)
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        submission_pb2_grpc.add_SubmissionServiceServicer_to_server(self, server)
-        return submission_pb2.DESCRIPTOR.services_by_name["SubmissionService"].full_name
 
     async def Submit(
         self, request: submission_pb2.SubmitRequest, context: Context

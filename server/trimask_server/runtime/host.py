@@ -24,7 +24,7 @@ from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.garbage import AfterCollection, nothing_after
 from trimask_server.runtime.interceptors import Admission
 from trimask_server.runtime.metrics import Check, Health, Readiness, check_readiness, try_write
-from trimask_server.runtime.ports import AddServices, Bound, Port
+from trimask_server.runtime.ports import Bound, Port
 from trimask_server.settings.config import VERSION
 from trimask_server.store.interface import StoreError
 
@@ -146,8 +146,8 @@ class Services:
     """
 
     gate: GateOfPort
-    public: list[AddServices]
-    peer: list[AddServices]
+    public: list[object]
+    peer: list[object]
     begin: Callable[[], None] = _nothing
     pages: Callable[[], list[RouteDef]] = list
     after_collection: AfterCollection = nothing_after

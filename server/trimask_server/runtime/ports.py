@@ -9,7 +9,8 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -100,8 +101,11 @@ def holder_words(address: str) -> str:
     return "" if holder is None else f" by process {holder}"
 
 
-AddServices = Callable[[grpc.aio.Server], str]
-"""Adds a service to a server; the service's full name."""
+def serve(servicer: object, server: grpc.aio.Server) -> str:
+    """Add a service to a server; its full name. Which it is the base says that was generated for it."""
+    base = next(kind for kind in type(servicer).__mro__ if kind.__module__.endswith("_pb2_grpc"))
+    getattr(sys.modules[base.__module__], f"add_{base.__name__}_to_server")(servicer, server)
+    return f"trimask_proto.v1.{base.__name__.removesuffix('Servicer')}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class Bound:
 class Port:
     """What is served on a port, and who may call it. The peer port is `mutual`: callers show a certificate."""
 
-    services: list[AddServices]
+    services: list[object]
     gate: Admission
     mutual: bool
 
@@ -141,12 +145,12 @@ class Port:
             streaming=arrivals.wrap_stream,
         )
         # It has the two methods that generated code calls.
-        names = [add(cast("grpc.aio.Server", guarded)) for add in self.services]
+        names = [serve(servicer, cast("grpc.aio.Server", guarded)) for servicer in self.services]
         everything = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self.gate.require_complete(everything)
-        servicer = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-        await state.add(servicer, ("", *names))
+        healthy = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        await state.add(healthy, ("", *names))
         reflection.enable_server_reflection(everything, server)
         guarded.refuse_the_rest()
         # Credentials of its own for each address: gRPC tells each of a new certificate once.

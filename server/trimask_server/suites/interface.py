@@ -17,7 +17,6 @@ from trimask_server.right.batches import BlockRules
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.host import Host
-from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.interface import Erasers, Store
 
@@ -32,7 +31,7 @@ class LeftPart(Protocol):
     """A suite at a left provider."""
 
     @property
-    def services(self) -> Sequence[AddServices]:
+    def services(self) -> Sequence[object]:
         """What it adds to the peer port."""
         ...
 
@@ -49,7 +48,7 @@ class CollectorPart(Protocol):
     """A suite at a collector."""
 
     @property
-    def services(self) -> Sequence[AddServices]:
+    def services(self) -> Sequence[object]:
         """What it adds to the peer port."""
         ...
 

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import grpc
-
 from trimask_core.basics.errors import ParameterError, Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
@@ -71,11 +69,6 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
         self._answers = answers
         self._ledger = BudgetLedger(node.database)
         self._one_at_a_time: defaultdict[bytes, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        release_pb2_grpc.add_ReleaseServiceServicer_to_server(self, server)
-        return release_pb2.DESCRIPTOR.services_by_name["ReleaseService"].full_name
 
     def _study(self, study_id: bytes) -> tuple[Study, Budget]:
         study = self._node.studies.get(study_id)
@@ -225,11 +218,6 @@ class ReleaseOwnerServicer(release_pb2_grpc.ReleaseOwnerServiceServicer):
         self._node = node
         self._answers = answers
         self._ledger = BudgetLedger(node.database)
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        release_pb2_grpc.add_ReleaseOwnerServiceServicer_to_server(self, server)
-        return release_pb2.DESCRIPTOR.services_by_name["ReleaseOwnerService"].full_name
 
     async def EndReleases(
         self, request: release_pb2.EndReleasesRequest, context: Context

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.moments.check import MomentsSecret
@@ -24,7 +22,6 @@ from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Host
-from trimask_server.runtime.ports import AddServices
 from trimask_server.runtime.tls import Context
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.interface import Erasers, Store
@@ -48,11 +45,6 @@ class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):
         self._key_exchange = key_exchange
         self._rounds = rounds
         self._deliveries = deliveries
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        moments_pb2_grpc.add_MomentsPeerServiceServicer_to_server(self, server)
-        return moments_pb2.DESCRIPTOR.services_by_name["MomentsPeerService"].full_name
 
     async def Introduce(
         self, request: moments_pb2.IntroduceRequest, context: Context
@@ -89,11 +81,6 @@ class MomentsServicer(moments_pb2_grpc.MomentsServiceServicer):
         self._node = node
         self._rounds = rounds
         self._deliveries = deliveries
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        moments_pb2_grpc.add_MomentsServiceServicer_to_server(self, server)
-        return moments_pb2.DESCRIPTOR.services_by_name["MomentsService"].full_name
 
     async def CheckBatch(
         self, request: moments_pb2.CheckBatchRequest, context: Context
@@ -138,9 +125,9 @@ class _Right:
         key_exchange = KeyExchange(node, secret)
         self._rounds = Rounds(node, rows, key_ring, store, key_exchange)
         deliveries = Deliveries(node, store, key_exchange, Path(node.config.keys))
-        self.services: list[AddServices] = [
-            MomentsPeerServicer(node, key_exchange, self._rounds, deliveries).add_to,
-            MomentsServicer(node, self._rounds, deliveries).add_to,
+        self.services: list[object] = [
+            MomentsPeerServicer(node, key_exchange, self._rounds, deliveries),
+            MomentsServicer(node, self._rounds, deliveries),
         ]
 
     def running(self) -> int:
@@ -162,7 +149,7 @@ class _Right:
 class _Left:
     """No left provider takes part."""
 
-    services: Sequence[AddServices] = ()
+    services: Sequence[object] = ()
 
     def running(self) -> int:
         """Nothing."""
@@ -172,7 +159,7 @@ class _Left:
 class _Collector:
     """Drivers that have batches added up."""
 
-    services: Sequence[AddServices] = ()
+    services: Sequence[object] = ()
 
     def __init__(self, node: NodeContext, provider_status: ProviderStatus) -> None:
 

@@ -183,14 +183,12 @@ class DrawDriver:
         self._draws = DrawLedger(ledger.database, node.audit)
         self._failures = 0
         self._asked_again: set[bytes] = set()  # rows whose old check was repeated, in this process
-        self._fruitless: tuple[str, set[bytes]] = (
-            "",
-            set(),
-        )  # a draw of these gave no block: the same give none again
+        # A draw begun of these rows, in this state, gave no block: the same give none again.
+        self._fruitless: tuple[str, set[bytes]] = ("", set())
 
     async def look(self, intake: Intake, state: str) -> bool:
         """Bring the draw that was begun to its end, or begin one if it may make a block; whether there was one."""
-        said = await self._draws.unfinished(self._study.id)
+        said, fresh = await self._draws.unfinished(self._study.id), False
         if said is None:
             if await self._decide_again(intake):
                 return True
@@ -199,6 +197,7 @@ class DrawDriver:
             last = await self._draws.last(self._study.id)
             # One that right providers know and this collector does not was begun after the backup it was restored from.
             said = RowDraw(study_id=self._study.id, number=max(last + 1, intake.draw_number))
+            fresh = said.number > intake.draw_number
             await self._draws.begin(said)
         usable = {*intake.accepted, *intake.unchecked}
         try:
@@ -207,7 +206,8 @@ class DrawDriver:
             await self._note_failure(said.number, error)
             raise
         self._failures = 0
-        self._fruitless = ("", set()) if blocks else (state, usable)
+        # Of a draw that was begun before, a right provider's list may be from then: without later rows, or not closing.
+        self._fruitless = (state, usable) if fresh and not blocks else ("", set())
         intake.count_anew()
         return True
 

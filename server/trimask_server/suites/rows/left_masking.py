@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import grpc
 import numpy as np
 
 from trimask_core.basics.errors import Refused
@@ -77,11 +76,6 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         self._unmasking = unmasking
         self._incoming = attempts.table(_Incoming)
         unmasking.take_masked_keys = self.take_masked_keys
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        left_masking_pb2_grpc.add_LeftMaskingServiceServicer_to_server(self, server)
-        return left_masking_pb2.DESCRIPTOR.services_by_name["LeftMaskingService"].full_name
 
     async def PushComponent(
         self, request: left_masking_pb2.PushComponentRequest, context: Context

@@ -109,11 +109,6 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         self._node = node
         self._pending: dict[bytes, PendingDelivery] = {}
 
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        collection_pb2_grpc.add_CollectionServiceServicer_to_server(self, server)
-        return collection_pb2.DESCRIPTOR.services_by_name["CollectionService"].full_name
-
     def expect(self, study: Study, attempt: common_pb2.Attempt, rows: int) -> PendingDelivery:
         """Begin an attempt: earlier ones of the block are forgotten."""
         pending = PendingDelivery(attempt, rows, _assemblers(len(study.right)))

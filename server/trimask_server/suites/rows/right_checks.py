@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 
@@ -342,11 +341,6 @@ class RowCheckServicer(row_check_pb2_grpc.RowCheckServiceServicer):
     def __init__(self, checks: RowChecks) -> None:
         self._checks = checks
 
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        row_check_pb2_grpc.add_RowCheckServiceServicer_to_server(self, server)
-        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckService"].full_name
-
     async def CommitCheck(
         self, request: row_check_pb2.CommitCheckRequest, context: Context
     ) -> row_check_pb2.CommitCheckResponse:
@@ -371,11 +365,6 @@ class RowCheckPeerServicer(row_check_pb2_grpc.RowCheckPeerServiceServicer):
 
     def __init__(self, checks: RowChecks) -> None:
         self._checks = checks
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        row_check_pb2_grpc.add_RowCheckPeerServiceServicer_to_server(self, server)
-        return row_check_pb2.DESCRIPTOR.services_by_name["RowCheckPeerService"].full_name
 
     async def GetOpenings(
         self, request: row_check_pb2.GetOpeningsRequest, context: Context

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import grpc
-
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.progress import verify_abandon
@@ -266,11 +264,6 @@ class RowDrawServicer(row_draw_pb2_grpc.RowDrawServiceServicer):
     def __init__(self, node: NodeContext, store: DrawStore) -> None:
         self._node = node
         self._store = store
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        row_draw_pb2_grpc.add_RowDrawServiceServicer_to_server(self, server)
-        return row_draw_pb2.DESCRIPTOR.services_by_name["RowDrawService"].full_name
 
     def _verified(self, said: RowDraw) -> tuple[Draw, int]:
         """The draw, and this provider's place among its lists."""

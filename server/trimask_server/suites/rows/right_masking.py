@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import grpc
 import numpy as np
 
 from trimask_core.basics.errors import Refused
@@ -68,11 +67,6 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         self._unmasking = unmasking
         self._checks = checks
         self._frames = frames
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        right_masking_pb2_grpc.add_RightMaskingServiceServicer_to_server(self, server)
-        return right_masking_pb2.DESCRIPTOR.services_by_name["RightMaskingService"].full_name
 
     async def StartMasking(
         self, request: right_masking_pb2.StartMaskingRequest, context: Context

@@ -14,7 +14,6 @@ from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Host
-from trimask_server.runtime.ports import AddServices
 from trimask_server.settings.config import NodeRole
 from trimask_server.store import release_table
 from trimask_server.store.interface import Erasers, Store
@@ -41,7 +40,7 @@ class _Provider:
         host.at_drain(self._attempts.hand_back)
         self._frames = Frames(host.context)
         self._unmasking = UnmaskingServicer(host.context, self._attempts, self._frames)
-        self.services: list[AddServices] = [self._unmasking.add_to]
+        self.services: list[object] = [self._unmasking]
 
     def running(self) -> int:
         """Shares of attempts under way."""
@@ -54,7 +53,7 @@ class _Left(_Provider):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         masking = LeftMaskingServicer(host.context, self._attempts, self._unmasking)
-        self.services.append(masking.add_to)
+        self.services.append(masking)
 
 
 class _Right(_Provider):
@@ -67,10 +66,10 @@ class _Right(_Provider):
         self._checks = RowChecks(node, rows, key_ring, store, frames)
         masking = RightMaskingServicer(node, self._attempts, rows, key_ring, self._unmasking, store, frames)
         self.services += [
-            masking.add_to,
-            RowCheckServicer(self._checks).add_to,
-            RowCheckPeerServicer(self._checks).add_to,
-            RowDrawServicer(node, DrawStore(node.database, node.audit)).add_to,
+            masking,
+            RowCheckServicer(self._checks),
+            RowCheckPeerServicer(self._checks),
+            RowDrawServicer(node, DrawStore(node.database, node.audit)),
         ]
 
     draws_blocks = True
@@ -98,7 +97,7 @@ class _Collector:
         self._provider_status = provider_status
         self._collection = CollectionServicer(node)
         self.answers = None
-        self.services: list[AddServices] = [self._collection.add_to]
+        self.services: list[object] = [self._collection]
 
     def driver(self, study: Study, database: Store) -> Driver:
         """Blocks tried until they are pooled."""

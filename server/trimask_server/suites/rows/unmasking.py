@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 
@@ -282,11 +281,6 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         self._contents = HeldContents(node.database, node.vault, node.audit)
         self.take_masked_keys: TakeMaskedKeys | None = None
         """Where this node takes tag keys in for the first left provider, if it is that one itself."""
-
-    def add_to(self, server: grpc.aio.Server) -> str:
-        """Serve."""
-        unmasking_pb2_grpc.add_UnmaskingServiceServicer_to_server(self, server)
-        return unmasking_pb2.DESCRIPTOR.services_by_name["UnmaskingService"].full_name
 
     def forget(self, study_id: bytes, block_id: bytes) -> None:
         """Forget everything about a block."""
