@@ -31,7 +31,7 @@ $(VENV)/.demo-%:
 	$(INSTALL) --no-deps --no-build-isolation $(patsubst %,--editable ./%,client theory server sdk)
 	@touch $@
 
-demo: $(DEMO_STAMP)  ## both suites, from 2,048 simulated phones to fitted models side by side
+demo: $(DEMO_STAMP)  ## both suites, from 2,048 simulated people to fitted models side by side
 	$(BIN)/trimask demo
 
 system: ## what the tests need of the system, installed where it is missing

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, moments, moments_live, peers, roles, submitting, theory
+from bench import blocks, device, masking, moments, moments_live, peers, roles, submitting, theory, together
 from bench.report import compared, print_results, put_into
 from bench.results import Result, Settings, write_json
 
@@ -26,6 +26,7 @@ SUITES: dict[str, Suite] = {
     "device": device.device,
     "submit": submitting.submit,
     "roles": roles.roles,
+    "together": together.together,
     "peers": peers.peers,
     "block": blocks.block,
     "theory": theory.theory,

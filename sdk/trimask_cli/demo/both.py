@@ -116,7 +116,7 @@ _COST_WORDS = {
     "institutions": ("institutions", "{}"),
     "together_see_answers": ("of them together could see answers, at least", "{}"),
     "device_bytes": ("bytes a device sends", "{:,}"),
-    "cpu_ms_a_person": ("CPU of all nodes a person, ms", "{:.1f}"),
+    "cpu_ms_a_person": ("CPU of all nodes a person, sent together, ms", "{:.1f}"),
     "seconds": ("seconds of this run", "{:.1f}"),
 }
 

@@ -1,102 +1,41 @@
-"""Simulated phones: many people's submissions made at once and sent over a few connections, in processes.
+"""Simulated people: everybody's submissions made and sent by gateways, in processes.
 
-What is sent and what is checked is the real client's (`Client.upload_request`, `Client.read_upload`, `Receipt.verify`),
-and so is every retry; only the calls are made here, many at once on one connection to each right provider, so that
-providers commit whole groups and nobody waits for one commit a person. Submissions are made by a gateway, many at a time
-and to the bit as phones make them; each is a call of its own, since these stand for phones and what their calls cost.
+A gateway makes them to the bit as people's devices do, and sends many in one call (`trimask_client.Gateway`): what
+providers open, check and sign is what phones send them. What a phone's own call costs a provider, `bench` measures.
 
 People of the bundled study are simulated when no table is given.
 """
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import numpy as np
 
-from trimask_client import Client, Endpoint
-from trimask_client.client import SUBMIT_METHOD
-from trimask_client.gateway import SuiteGateway, gateway_of
+from trimask_client import Gateway
 from trimask_client.table import Answers
-from trimask_core.basics.randomness import SystemRandom
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.basics.errors import Refused
 
 _BATCH = 256  # people a task: their rows are masked together
-_UNDER_WAY = 128  # as many as a provider's store gathers into a commit
-_CALL_SECONDS = 60.0
-_Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
+_gateway: Gateway | None = None
 
 
-@dataclass(frozen=True)
-class _Devices:
-    """A process's simulated phones."""
-
-    client: Client
-    gateway: SuiteGateway
-    loop: asyncio.AbstractEventLoop
-    channels: dict[Endpoint, _Call]
-
-    def submissions(self, batch: Sequence[Answers]) -> list[SealedSubmission]:
-        """Everybody's, sealed to the newest keys."""
-        return self.gateway.submissions(batch, SystemRandom(), self.client.sealing)
-
-    async def send(self, submissions: Sequence[SealedSubmission]) -> None:
-        """Every submission to every right provider, and every receipt verified."""
-        waiting = iter(submissions)
-        await asyncio.gather(*(self._sender(waiting) for _ in range(min(_UNDER_WAY, len(submissions)))))
-
-    async def _sender(self, waiting: Iterator[SealedSubmission]) -> None:
-        for submission in waiting:
-            try:
-                calls = (self._upload(submission, k) for k in range(1, len(submission.sealed) + 1))
-                answers = await asyncio.gather(*calls)
-            except grpc.RpcError:
-                # Refused, or not reached: from here on as on a phone, with its pauses. Repeating is safe.
-                await asyncio.to_thread(self.client.send, submission)
-                continue
-            receipts = [self.client.read_upload(submission, k, answer) for k, answer in enumerate(answers, 1)]
-            self.client.receipt(submission, receipts).verify(self.client.study)
-
-    async def _upload(self, submission: SealedSubmission, provider: int) -> bytes:
-        endpoint, request = self.client.upload_request(submission, provider)
-        if endpoint not in self.channels:
-            self.channels[endpoint] = _open(endpoint)
-        answer: bytes = await self.channels[endpoint](request, timeout=_CALL_SECONDS)
-        return answer
-
-
-def _open(endpoint: Endpoint) -> _Call:
-    credentials = grpc.ssl_channel_credentials(endpoint.roots.encode())
-    options = (("grpc.ssl_target_name_override", endpoint.tls_name),)
-    channel = grpc.aio.secure_channel(endpoint.address, credentials, options)
-    method: _Call = channel.unary_unary(SUBMIT_METHOD)
-    return method
-
-
-_devices: _Devices | None = None
-
-
-def _open_devices(study: Path) -> None:
-    global _devices
-    client = Client(study)
-    client.refresh_keys()
-    from uvloop import new_event_loop  # comes with the server, which the demo needs
-
-    _devices = _Devices(client, gateway_of(client.study), new_event_loop(), {})
+def _open_gateway(study: Path) -> None:
+    global _gateway
+    _gateway = Gateway(study)
 
 
 def _submit(batch: Sequence[Answers]) -> int:
-    if _devices is None:
-        raise RuntimeError("the worker has no client")
-    _devices.loop.run_until_complete(_devices.send(_devices.submissions(batch)))
+    if _gateway is None:
+        raise RuntimeError("the worker has no gateway")
+    for _, outcome in _gateway.submit_many(batch):
+        if isinstance(outcome, Refused):
+            raise outcome
     return len(batch)
 
 
@@ -113,7 +52,7 @@ def submit_all(
     """Submit everybody's answers; `progress` is called after each batch with how many are in."""
     # Spawned, not forked: a forked process must not share its parent's connections.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, _open_devices, (study,))
+    pool = ProcessPoolExecutor(processes, context, _open_gateway, (study,))
     try:
         with _not_to_them(signal.SIGINT):
             futures = [pool.submit(_submit, batch) for batch in _batches(people, processes)]
