@@ -134,13 +134,13 @@ def test_a_draw_from_its_beginning_to_its_end(providers: list[Provider]) -> None
     assert first.fixed() == set(IDS)
     withdrawals = WithdrawalStore(first.store)
     refused("study_paused", lambda: run(withdrawals.withdraw(first.study.id, IDS[0], 5)))
-    refused("draw_unfinished", lambda: first.freeze(2))
+    refused("not_yet", lambda: first.freeze(2))
     draw = finish(providers, said)
     assert (draw.pool, draw.accepted) == (IDS, IDS[:-1])
     (block,) = draw.blocks()  # of 20 rows or more one is drawn, and ten or more stay
     assert (block.rows, len(first.fixed())) == (N, N)
     first.settle(said)
-    refused("draw_unfinished", lambda: first.freeze(2))
+    refused("not_yet", lambda: first.freeze(2))
     for provider in providers:
         assert run(provider.rows.bind_drawn(provider.study.id, block.block_id)) == block.submission_ids
         assert run(provider.rows.bind_drawn(provider.study.id, block.block_id)) == block.submission_ids
@@ -212,13 +212,13 @@ def test_lists_and_verdicts_of_a_draw_are_taken_once(providers: list[Provider]) 
     rows = [(name, 1) for name in IDS[:-2]]  # R_2 has signed two lists
     other.lists[1].CopyFrom(freeze(key, role, first.study.id, 1, rows, closing=False))
     assert first.judge(said)
-    refused("plan_differs", lambda: first.judge(other))
+    refused("out_of_step", lambda: first.judge(other))
     said.verdicts.extend(filter(None, [provider.judge(said) for provider in providers]))
     assert first.open(said)
     draw = Draw(first.study, said)
     other = RowDraw.FromString(said.SerializeToString())
     other.verdicts[1].CopyFrom(sign_verdicts(key, role, draw, bytes(len(draw.pool))))  # and two vectors
-    refused("plan_differs", lambda: first.open(other))
+    refused("out_of_step", lambda: first.open(other))
 
 
 def test_a_restored_store_takes_from_the_draw_what_it_has_said(make_store: Any, made: Any) -> None:

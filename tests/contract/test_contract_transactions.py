@@ -108,7 +108,7 @@ def test_items_of_one_function_share_its_run(make_store: Any) -> None:
         sizes.append(len(items))
         counts = [tx.run("INSERT INTO t (x) VALUES (?) ON CONFLICT (x) DO NOTHING", (x,)) for x in items]
         return [
-            x if count else Refused(Reason.BLOCK_STATE, "known")
+            x if count else Refused(Reason.OUT_OF_STEP, "known")
             for x, count in zip(items, counts, strict=True)
         ]
 

@@ -132,8 +132,8 @@ def test_a_row_in_a_block_is_past_withdrawing_until_the_plan_is_cancelled(with_r
         await rows.cancel(STUDY, BLOCK)
         assert await _pending(rows) == IDS
         assert await withdrawals.withdraw(STUDY, IDS[0], 8) == 8
-        await _refused("block_state", rows.assign(STUDY, BLOCK, IDS[1:3]))
-        await _refused("block_state", rows.start(STUDY, BLOCK))
+        await _refused("out_of_step", rows.assign(STUDY, BLOCK, IDS[1:3]))
+        await _refused("out_of_step", rows.start(STUDY, BLOCK))
         assert await rows.assign(STUDY, OTHER, IDS[1:3]) == []
         # Bound, freed and bound again, each row is still what was taken in.
         assert await rows.start(STUDY, OTHER) == [(name, MARK + name) for name in IDS[1:3]]
@@ -150,11 +150,11 @@ def test_no_row_is_ever_masked_in_two_blocks(with_rows: Any) -> None:
     async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
         await rows.assign(STUDY, BLOCK, IDS[:3])
         await rows.start(STUDY, BLOCK)
-        await _refused("block_state", rows.cancel(STUDY, BLOCK))
-        await _refused("block_state", rows.assign(STUDY, OTHER, IDS[2:]))
+        await _refused("out_of_step", rows.cancel(STUDY, BLOCK))
+        await _refused("out_of_step", rows.assign(STUDY, OTHER, IDS[2:]))
         await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[0], 7))
         await rows.erase_block(STUDY, BLOCK)
-        await _refused("block_state", rows.cancel(STUDY, BLOCK))
+        await _refused("out_of_step", rows.cancel(STUDY, BLOCK))
         await _refused("already_in_block", withdrawals.withdraw(STUDY, IDS[0], 7))
         await _refused("unknown_block", rows.cancel(b"x" * 32, BLOCK))
 
@@ -164,7 +164,7 @@ def test_no_row_is_ever_masked_in_two_blocks(with_rows: Any) -> None:
 def test_a_plan_that_was_cancelled_before_it_arrived_is_refused(with_rows: Any) -> None:
     async def test(rows: RowStore, withdrawals: WithdrawalStore) -> None:
         await rows.cancel(STUDY, BLOCK)
-        await _refused("block_state", rows.assign(STUDY, BLOCK, IDS[:3]))
+        await _refused("out_of_step", rows.assign(STUDY, BLOCK, IDS[:3]))
         assert await _pending(rows) == IDS
 
     with_rows(test)

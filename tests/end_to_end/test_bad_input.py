@@ -324,7 +324,7 @@ def test_row_used_in_two_batches(lab: Lab, batched: SignedStudy, plan: Plan) -> 
         assert stub.AssignBlock(plan(ids)).bound_signature
         stub.AssignBlock(plan(ids))  # the same plan again changes nothing
         with (
-            counted(lab, "R1", "block_state"),
+            counted(lab, "R1", "out_of_step"),
             refused(grpc.StatusCode.FAILED_PRECONDITION, "another block"),
         ):
             stub.AssignBlock(plan(ids, block_id=b"c" * 16))
@@ -359,8 +359,8 @@ def _push(study_id: bytes, values: bytes, rows: int, columns: int, first: int = 
         ("wrong_shape", "columns", {"columns": -1}),
         ("wrong_shape", "whole rows", {"cut": 3}),
         ("wrong_shape", "inside the matrix", {"first": 24}),
-        ("block_too_small", "24 to 47", {"rows": 23}),
-        ("block_too_small", "24 to 47", {"rows": 48}),
+        ("wrong_shape", "24 to 47", {"rows": 23}),
+        ("wrong_shape", "24 to 47", {"rows": 48}),
     ],
 )
 def test_matrix_that_is_wrong(
@@ -393,7 +393,7 @@ def test_delivery_of_a_try_that_is_over(lab: Lab, signed: SignedStudy) -> None:
     attempt = common_pb2.Attempt(study_id=signed.study.id, block_id=b"m" * 16, number=1)
     request = collection_pb2.PushDeliveryRequest(attempt=attempt, component=1)
     unmasker = signed.study.rows.unmasking[0]
-    with lab.channel_as(unmasker, to="collector") as channel, counted(lab, "collector", "block_state"):
+    with lab.channel_as(unmasker, to="collector") as channel, counted(lab, "collector", "out_of_step"):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "over"):
             collection_pb2_grpc.CollectionServiceStub(channel).PushDelivery(request)
 

@@ -122,7 +122,7 @@ def test_a_revoked_token_is_refused_at_once_and_stays_listed(lab: Lab, site: Any
         assert reason_of(researcher.studies) == "bad_token"
     (listed,) = [item for item in tokens.listed(study, lab.owner) if item["id"] == made["id"]]
     assert (listed["state"], listed["name"]) == ("revoked", "Grace")
-    assert reason_of(lambda: tokens.revoke(study, lab.owner, "0" * 16)) == "unknown_token"
+    assert reason_of(lambda: tokens.revoke(study, lab.owner, "0" * 16)) == "unknown_name"
 
 
 def test_private_answers_are_asked_with_a_token_on_the_public_port(

@@ -72,7 +72,7 @@ def test_a_peer_that_asks_for_patience_gets_it(peers: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("code", "trailers", "reason"),
     [
-        (grpc.StatusCode.FAILED_PRECONDITION, {"trimask-reason": "block_state"}, "block_state"),
+        (grpc.StatusCode.FAILED_PRECONDITION, {"trimask-reason": "out_of_step"}, "out_of_step"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, {}, "unreachable"),
         (grpc.StatusCode.UNIMPLEMENTED, {}, "unreachable"),
     ],

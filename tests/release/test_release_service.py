@@ -206,7 +206,7 @@ def test_what_is_refused_in_planning_costs_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("state", "release", "reason"),
-    [("closed", "discarded", "too_few_rows"), ("open", "open", "not_answerable")],
+    [("closed", "discarded", "too_few_rows"), ("open", "open", "not_yet")],
 )
 def test_without_rows_nothing_is_answered_or_charged(
     bench: Bench, state: str, release: str, reason: str

@@ -111,7 +111,7 @@ class Collector(dataset_pb2_grpc.DatasetServiceServicer, study_pb2_grpc.StudySer
             _refuse(
                 context,
                 grpc.StatusCode.NOT_FOUND,
-                "unknown_dataset",
+                "unknown_name",
                 f"there is no dataset {request.dataset_id}",
             )
         folder = self.folders[request.dataset_id]
@@ -339,7 +339,7 @@ def test_unknown_dataset_and_study(served: Served) -> None:
     with served.connect() as connection:
         with pytest.raises(Refused, match="there is no dataset") as caught:
             connection.dataset(_id(served, 9))
-        assert caught.value.reason == "unknown_dataset"
+        assert caught.value.reason == "unknown_name"
         with pytest.raises(Refused) as caught:
             connection.status(bytes(32))
         assert caught.value.reason == "unknown_study"

@@ -136,12 +136,14 @@ class Reason(StrEnum):
     UNREACHABLE = "unreachable", _AWAY, _SOON, "Another node did not answer.", "busy"
     INTERNAL_ERROR = "internal_error", Status.INTERNAL, _LATER, "The node failed; its log says why.", "busy"
     NOT_SERVED = "not_served", Status.UNIMPLEMENTED, _LATER, "This port of this node does not serve the call.", "misplaced"
+    # Whatever is asked: the message says which
+    UNKNOWN_NAME = "unknown_name", _NOT_FOUND, _LATER, "The study has no such token, dataset or file."
+    NOT_YET = "not_yet", _NOT_NOW, _LATER, "An order of the owner, the end of a draw or of the study comes first."
     # Who may call
     NOT_YOUR_ROLE = "not_your_role", _DENIED, _LATER, "Caller, token or node does not have the right role.", "misplaced"
     WRONG_ORIGIN = "wrong_origin", _DENIED, _NEVER, "A page called that the study does not name in [web]."
     BAD_TOKEN = (
         "bad_token", _NO_LOGIN, _LATER, "A token of the study's owner is needed, neither revoked nor expired.")
-    UNKNOWN_TOKEN = "unknown_token", _NOT_FOUND, _NEVER, "The study has no such token."
     BAD_SIGNATURE = "bad_signature", _DENIED, _LATER, "A signature, a hash or an invariant does not hold.", "untrusted"
     # Studies: proposing, approving, admitting
     NOT_APPROVED = "not_approved", _DENIED, _LATER, "A party's approval of the study is missing or wrong.", "unapproved"
@@ -154,23 +156,18 @@ class Reason(StrEnum):
     UNKNOWN_BLOCK = "unknown_block", _NOT_FOUND, _LATER, "The node was given no plan for the block."
     UNKNOWN_ROW = "unknown_row", _NOT_NOW, _LATER, "The plan names a submission the provider does not hold."
     ROW_NOT_CHECKED = "row_not_checked", _NOT_NOW, _LATER, "A row of the block was not checked, or not accepted."
-    DRAW_UNFINISHED = "draw_unfinished", _NOT_NOW, _LATER, "The last draw is not over, or a block of it is not bound."
     DRAW_OVER = "draw_over", _NOT_NOW, _NEVER, "The draw is over, or was abandoned by the study's owner."
-    NO_ORDER = "no_order", _DENIED, _LATER, "The study's owner has not ordered this, or not yet."
-    BLOCK_TOO_SMALL = "block_too_small", _NOT_NOW, _NEVER, "The block has fewer or more rows than the study allows."
-    BLOCK_STATE = "block_state", _NOT_NOW, _NEVER, "The block, an attempt or a row of it has gone on: this is too late."
+    OUT_OF_STEP = "out_of_step", _NOT_NOW, _NEVER, "The node, or others, have another plan, check or draw, or are past it."
     BLOCK_ERASED = "block_erased", _NOT_NOW, _NEVER, "The block is pooled, and its rows are erased."
-    NOTHING_WRONG = "nothing_wrong", _NOT_NOW, _LATER, "The block or release is healthy; its owner may insist."
-    PLAN_DIFFERS = "plan_differs", _NOT_NOW, _NEVER, "The node, or others, have another plan, check or draw."
     ATTEMPT_TIMEOUT = "attempt_timeout", Status.DEADLINE_EXCEEDED, _LATER, "The attempt took too long; a new one begins."
     PEER_RESTARTED = "peer_restarted", _ABORTED, _LATER, "A node was restarted during the attempt; a new one begins."
-    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A matrix has the wrong size, or holds NaN or infinity."
+    WRONG_SHAPE = "wrong_shape", _INVALID, _NEVER, "A block or matrix has a size it may not have, or holds NaN or infinity."
     GRAM_CHANGED = "gram_changed", _ABORTED, _LATER, "Left masking changed the Gram matrix."
     NOT_AS_SENT = "not_as_sent", _ABORTED, _LATER, "A component of a row is not the one its device has tagged."
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     IMPLAUSIBLE_ANSWERS = (
         "implausible_answers", _ABORTED, _NEVER, "The answers of a block weigh more than answers in range can.")
-    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the attempt it is asked to deliver."
+    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node does not hold the attempt, or the factor of a release, that it should have."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
     # Batches and totals of the moments suite
     BATCH_DISAGREED = "batch_disagreed", _ABORTED, _NEVER, "Right providers signed different results; the batch is erased."
@@ -179,10 +176,8 @@ class Reason(StrEnum):
     LEDGER_LOST = "ledger_lost", _NOT_NOW, _LATER, "The provider's ledger of deliveries, kept with its keys, is lost or old."
     STORE_RESTORED = "store_restored", _NOT_NOW, _LATER, "The provider's store is older than a release it delivered."
     # Datasets and private answers
-    UNKNOWN_DATASET = "unknown_dataset", _NOT_FOUND, _LATER, "There is no such dataset or file, or its factor is lost."
     NO_BUDGET = "no_budget", _NOT_NOW, _NEVER, "The study publishes datasets and answers no questions.", "no_budget"
     BUDGET_SPENT = "budget_spent", _NOT_NOW, _NEVER, "The budget cannot pay for this; it is never refilled."
-    NOT_ANSWERABLE = "not_answerable", _NOT_NOW, _LATER, "Rows are still being collected."
     TOO_FEW_ROWS = "too_few_rows", _NOT_NOW, _NEVER, "Too few rows came; they are erased."
     BAD_QUESTION = "bad_question", _INVALID, _NEVER, "The study cannot answer this under this id; it cost nothing."
     NOT_RESERVED = "not_reserved", _NOT_NOW, _LATER, "The answer's price was not reserved."

@@ -130,7 +130,7 @@ def verify_close(study: Study, order: _Order, now_ms: int, people: int = 0) -> N
     verify(bytes.fromhex(study.owner_key), _CLOSE, message, order.signature, "the owner's order to close")
     if order.study_id != study.id or not close_due(order, now_ms, people):
         more = f", or {order.close_people:,} people ({people:,} are here)" if order.close_people else ""
-        raise Refused(Reason.NO_ORDER, f"the owner's order is for another study, or a later time{more}")
+        raise Refused(Reason.NOT_YET, f"the owner's order is for another study, or a later time{more}")
 
 
 def sign_abandon(key: SigningKey, study_id: bytes, number: int) -> bytes:

@@ -103,7 +103,7 @@ class TokenStore:
         """Revoke a token. Revoking it twice has no further effect."""
         found = [token for token in await self.list(study_id) if token.id == token_id]
         if not found:
-            raise Refused(Reason.UNKNOWN_TOKEN, f"this study has no token {token_id!r}; list them")
+            raise Refused(Reason.UNKNOWN_NAME, f"this study has no token {token_id!r}; list them")
 
         def write(tx: Transaction) -> None:
             ended = tx.run(

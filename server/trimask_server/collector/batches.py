@@ -237,7 +237,7 @@ class Batches:
         try:
             verify_bound(self._study, self._study.role_of(party.identity), plan, signature)
         except VerificationError as error:
-            raise Refused(Reason.PLAN_DIFFERS, str(error)) from None
+            raise Refused(Reason.OUT_OF_STEP, str(error)) from None
 
     async def release(self, block: Block) -> None:
         """Have every right provider free the rows of a plan given up; then they may be planned again."""

@@ -48,7 +48,7 @@ def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
     (block,) = found
     block_id, rows, attempts, why = block.block_id, block.rows, block.attempts, block.why
     if block.state in (BlockState.POOLED, BlockState.ERASED):
-        raise Refused(Reason.BLOCK_STATE, "that block is pooled; its rows can no longer be taken out")
+        raise Refused(Reason.OUT_OF_STEP, "that block is pooled; its rows can no longer be taken out")
     name = f"block {block_id.hex()[:12]}"
     if block.state is not BlockState.PLANNED:
         return Named(
@@ -171,7 +171,7 @@ class Ledger:
                 return found
             if found.healthy and not healthy:
                 raise Refused(
-                    Reason.NOTHING_WRONG,
+                    Reason.NOT_YET,
                     f"{found.state}. Nothing is wrong with it: `--healthy` gives it up and erases its {found.rows} rows",
                 )
             if isinstance(named, int):

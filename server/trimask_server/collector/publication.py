@@ -132,7 +132,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
             if found == dataset_id:
                 self._require(study_id, json.loads(manifest), context)
                 return manifest, signature
-        raise Refused(Reason.UNKNOWN_DATASET, f"there is no dataset {dataset_id!r} here")
+        raise Refused(Reason.UNKNOWN_NAME, f"there is no dataset {dataset_id!r} here")
 
     async def GetManifest(
         self, request: dataset_pb2.GetManifestRequest, context: Context
@@ -149,7 +149,7 @@ class DatasetServicer(dataset_pb2_grpc.DatasetServiceServicer):
         files = {item["name"]: item for item in listed}
         if request.file_name not in files:
             raise Refused(
-                Reason.UNKNOWN_DATASET, f"dataset {request.dataset_id} has no file {request.file_name!r}"
+                Reason.UNKNOWN_NAME, f"dataset {request.dataset_id} has no file {request.file_name!r}"
             )
         file = files[request.file_name]
         if request.offset > file["bytes"]:

@@ -83,11 +83,11 @@ class AttemptTable(Generic[T]):
             entry = self._entries[key] = _Entry(attempt.number, now, attempt.plan_hash, self._fresh())
         elif attempt.number < entry.number:
             raise Refused(
-                Reason.BLOCK_STATE,
+                Reason.OUT_OF_STEP,
                 f"attempt {attempt.number} of this block was replaced by attempt {entry.number}",
             )
         elif attempt.plan_hash != entry.plan:
-            raise Refused(Reason.PLAN_DIFFERS, "others in this attempt work on another plan of the block")
+            raise Refused(Reason.OUT_OF_STEP, "others in this attempt work on another plan of the block")
         return entry.state
 
     def finish(self, attempt: common_pb2.Attempt) -> None:

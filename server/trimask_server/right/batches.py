@@ -339,7 +339,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, "a block id has 16 bytes")
         if self._rules_of(study).draws_blocks:
-            raise Refused(Reason.BLOCK_STATE, "blocks of this study are drawn: none is cancelled")
+            raise Refused(Reason.OUT_OF_STEP, "blocks of this study are drawn: none is cancelled")
         verify(
             study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
             request.signature, "the cancellation",
@@ -366,7 +366,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = admitted().study
         state, _ = await self._node.studies.intake(study.id)
         if state not in ("closing", "closed"):
-            raise Refused(Reason.NO_ORDER, "the study is not closing here: its owner's order comes first")
+            raise Refused(Reason.NOT_YET, "the study is not closing here: its owner's order comes first")
         entry = self._node.audit.entry("study_closed", study=study.id.hex())
         await self._node.studies.set_state(study.id, "closed", entry)
         rows = await self._rows.erase_pending(study.id)

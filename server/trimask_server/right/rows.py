@@ -190,9 +190,9 @@ class RowStore:
             block = held_blocks.find_block(tx, block_id)
             if block is not None:
                 if block.state is HeldState.CANCELLED:
-                    raise Refused(Reason.BLOCK_STATE, "this block was cancelled; plan another")
+                    raise Refused(Reason.OUT_OF_STEP, "this block was cancelled; plan another")
                 if (block.study_id, block.submission_ids) != (study_id, joined):
-                    raise Refused(Reason.BLOCK_STATE, "this block was planned before with other rows")
+                    raise Refused(Reason.OUT_OF_STEP, "this block was planned before with other rows")
                 return []
             rows = _rows(tx, study_id, ids)
             withdrawn = _withdrawn(tx, study_id, [name for name, row in rows.items() if row[1] is None])
@@ -229,7 +229,7 @@ class RowStore:
         if len(rows) < len(ids):
             raise Refused(Reason.UNKNOWN_ROW, "the plan names a submission this provider does not hold")
         if any(bound is not None or payload is None for bound, payload in rows.values()):
-            raise Refused(Reason.BLOCK_STATE, "the plan names a row that is in another block, or erased")
+            raise Refused(Reason.OUT_OF_STEP, "the plan names a row that is in another block, or erased")
         self._move(tx, study_id, block_id, [(name, row[1]) for name, row in rows.items()])
         if self.audit is not None:
             self.audit.append(
@@ -267,7 +267,7 @@ class RowStore:
                 return
             if state not in HeldState.CANCELLED.before:
                 # X^k B_k of these rows may be out: in a second block they could be told apart by comparing the two.
-                raise Refused(Reason.BLOCK_STATE, f"that block is {state} here; it stays as it is")
+                raise Refused(Reason.OUT_OF_STEP, f"that block is {state} here; it stays as it is")
             self._move_back(tx, study_id, block_id)
             held_blocks.move(tx, block_id, HeldState.CANCELLED)
             if self.audit is not None:
@@ -305,9 +305,9 @@ class RowStore:
             if block.state is HeldState.ERASED:
                 raise Refused(Reason.BLOCK_ERASED, "that block is pooled and erased")
             if block.state is HeldState.CANCELLED:
-                raise Refused(Reason.BLOCK_STATE, "this block was cancelled; plan another")
+                raise Refused(Reason.OUT_OF_STEP, "this block was cancelled; plan another")
             if plan is not None and plan != plan_hash(study_id, block_id, block.submission_ids):
-                raise Refused(Reason.PLAN_DIFFERS, "this provider was given another plan for that block")
+                raise Refused(Reason.OUT_OF_STEP, "this provider was given another plan for that block")
             found = tx.rows(
                 "SELECT submission_id, payload FROM submissions WHERE block_id = ? AND payload IS NOT NULL"
                 " ORDER BY submission_id",
@@ -436,7 +436,7 @@ def _refuse_bound(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> Non
     held = [bound for bound, _ in _rows(tx, study_id, ids).values() if bound is not None]
     blocks = (held_blocks.find_block(tx, bound) for bound in set(held))
     if any(block is None or block.state is not HeldState.ERASED for block in blocks):
-        raise Refused(Reason.BLOCK_STATE, "the plan names a row that is in another block here")
+        raise Refused(Reason.OUT_OF_STEP, "the plan names a row that is in another block here")
 
 
 def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[bytes]) -> None:
@@ -450,5 +450,5 @@ def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[byt
 
 def _plain(key: DataKey | None, name: bytes, payload: bytes) -> bytes:
     if key is None:
-        raise Refused(Reason.BLOCK_STATE, "the key of these rows is destroyed")
+        raise Refused(Reason.OUT_OF_STEP, "the key of these rows is destroyed")
     return key.decrypt(payload, name)

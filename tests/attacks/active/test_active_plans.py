@@ -115,7 +115,7 @@ def test_a_right_provider_with_another_plan_masks_nothing(
     """Without the plan's hash in the try, the collector was delivered a sum of components of different people."""
     equivocation = Equivocation(monkeypatch)
     lab = start_lab()
-    attack(lab, equivocation, lambda: lab.refusals("R1")["plan_differs"] > 0)
+    attack(lab, equivocation, lambda: lab.refusals("R1")["out_of_step"] > 0)
     assert equivocation.delivered == []
     assert lab.query("R1", "SELECT count(*) FROM blocks WHERE state = 'started'") == [(0,)]
 
@@ -157,7 +157,7 @@ def test_the_unmasking_node_refuses_a_component_of_another_plan(
     equivocation = Equivocation(monkeypatch)
     equivocation.tell_r1_its_own(monkeypatch)
     lab = start_lab()
-    attack(lab, equivocation, lambda: lab.refusals("R2")["plan_differs"] > 0)
+    attack(lab, equivocation, lambda: lab.refusals("R2")["out_of_step"] > 0)
     assert equivocation.delivered == []
 
 
@@ -169,7 +169,7 @@ def test_the_first_left_provider_refuses_a_component_of_another_plan(
     equivocation.tell_r1_its_own(monkeypatch)
     equivocation.overlook(monkeypatch)
     lab = start_lab()
-    attack(lab, equivocation, lambda: lab.refusals("L1")["plan_differs"] > 0)
+    attack(lab, equivocation, lambda: lab.refusals("L1")["out_of_step"] > 0)
     assert equivocation.delivered == []
 
 

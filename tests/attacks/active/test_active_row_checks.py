@@ -130,11 +130,11 @@ def test_what_a_rogue_collector_can_do_with_checks(lab: Lab) -> None:
     with RowRogue.at_work(lab, 50) as rogue:
         ids = rogue.ids
         for early in (rogue.of_choice("one", ids[:49]), rogue.of_choice("all", ids)):
-            with refused_with("plan_differs"):
+            with refused_with("out_of_step"):
                 rogue.commit(early)
         said = rogue.freeze()
         assert said == rogue.freeze()  # however often it is asked
-        with refused_with("plan_differs"):  # R_k do not know of the pool yet
+        with refused_with("out_of_step"):  # R_k do not know of the pool yet
             rogue.commit(rogue.of_draw(said))
         assert not rogue.judge_all(said)
         check = rogue.of_draw(said)
@@ -170,7 +170,7 @@ def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
     """It can plan no block of its own, take no list and no verdict for another, begin no second draw, cancel no block."""
     with RowRogue.at_work(lab, 50) as rogue:
         said = rogue.freeze()
-        with refused_with("draw_unfinished"):
+        with refused_with("not_yet"):
             rogue.freeze(2)
         rogue.judge_all(said)
         rogue.run(rogue.of_draw(said))
@@ -192,7 +192,7 @@ def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
         draw = rogue.settle(said)
         (block,) = draw.blocks()
         assert (len(draw.accepted), block.rows) == (50, 24)
-        with refused_with("draw_unfinished"):  # its block is not bound yet
+        with refused_with("not_yet"):  # its block is not bound yet
             rogue.freeze(2)
         for role in rogue.roles:
             plan = plan_hash(rogue.study.id, block.block_id, block.submission_ids)
@@ -201,7 +201,7 @@ def test_what_a_rogue_collector_can_do_with_a_draw(lab: Lab) -> None:
                 study_id=rogue.study.id, block_id=block.block_id,
                 signature=lab.key("collector").sign("block-cancel", plan_message(rogue.study.id, block.block_id, b"")),
             )  # fmt: skip
-            with refused_with("block_state"):
+            with refused_with("out_of_step"):
                 rogue.call(role, RightBatchServiceStub, "CancelBlock", cancel)
         left = rogue.freeze(2)
         assert {tuple(rows.checked) for rows in left.lists} == {(1,) * 26}  # their verdicts stay

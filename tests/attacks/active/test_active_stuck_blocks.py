@@ -111,7 +111,7 @@ def test_repro_a_block_under_way_is_not_given_up_by_mistake(
     command = ["study", "abandon", str(file), started[0].hex()[:12], "--owner", str(lab.owner), "--yes"]
     assert main(command) == 1
     assert "none has failed: attempt 1 is under way" in capsys.readouterr().out
-    with refused_with("nothing_wrong"):
+    with refused_with("not_yet"):
         owner.abandon_block(signed.study, started[0], lab.owner)
     assert main([*command, "--healthy"]) == 0
     status = lab.wait(signed.study, lambda status: bool(status.abandoned_blocks))

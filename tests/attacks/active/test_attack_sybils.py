@@ -89,7 +89,7 @@ def chosen_block(rogue: RowRogue) -> bool:
     try:
         rogue.run(rogue.of_choice("wanted", wanted))
     except Refused as refusal:
-        if refusal.reason != "plan_differs":
+        if refusal.reason != "out_of_step":
             raise
         # It cannot cut the rows into checks. So it has the one check that there is begun, and decided by nobody.
         check = rogue.of_draw(said)
@@ -152,7 +152,7 @@ def surrounded(rogue: RowRogue, people: int = 0) -> bool:
         try:
             rogue.stop_intake(role, key, people)
         except Refused as refusal:
-            if refusal.reason != ("no_order" if people else "bad_signature"):
+            if refusal.reason != ("not_yet" if people else "bad_signature"):
                 raise
     said = rogue.freeze()
     rogue.judge_all(said)
@@ -173,7 +173,7 @@ def test_the_collector_does_not_end_intake(lab: Lab) -> None:
         for role in rogue.roles:  # and nothing was bound or erased
             held = "SELECT count(*) FROM submissions WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL"
             assert lab.query(role, held, (rogue.study.id,)) == [(FLEET + 2,)]
-            with refused_with("no_order"):
+            with refused_with("not_yet"):
                 request = right_batches_pb2.EraseStudyRequest(study_id=rogue.study.id)
                 rogue.call(role, RightBatchServiceStub, "EraseStudy", request)
 

@@ -193,7 +193,7 @@ def test_plans_that_differ_by_provider_are_noticed_before_anything_is_said(rogue
             collector.check(batch, [asker])
     for role in collector.roles:
         assert collector.lab.query(role, "SELECT count(*) FROM moments_batches") == [(0,)]
-        with refused_with("block_state"):
+        with refused_with("out_of_step"):
             collector.assign(batch, ids, [role])  # and the plan stays as it was
 
 

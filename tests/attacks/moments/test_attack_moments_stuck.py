@@ -108,7 +108,7 @@ def test_repro_a_healthy_release_is_not_given_up_by_mistake(
     assert "is complete" in capsys.readouterr().out
     with pytest.raises(Refused) as refused:
         owner.abandon_block(study, 1, stuck_lab.owner)
-    assert refused.value.reason is Reason.NOTHING_WRONG
+    assert refused.value.reason is Reason.NOT_YET
     assert not stuck_lab.wait(study, lambda status: status.pooled_rows == 12).abandoned_blocks
     assert main([*command, "--healthy"]) == 0
     status = stuck_lab.close(study)

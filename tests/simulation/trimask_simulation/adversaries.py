@@ -212,7 +212,7 @@ class Adversary:
             await call
             self.acts["succeeded"] += 1
         except Refused as error:
-            self._did(error.reason in (Reason.PLAN_DIFFERS, Reason.BAD_SIGNATURE))
+            self._did(error.reason in (Reason.OUT_OF_STEP, Reason.BAD_SIGNATURE))
 
 
 def _without_a_row(said: RowDraw) -> bool:

@@ -120,7 +120,7 @@ class ReleaseServicer(release_pb2_grpc.ReleaseServiceServicer):
             return Refused(
                 Reason.TOO_FEW_ROWS, "nothing was accepted before the study closed: nothing is answered"
             )
-        return Refused(Reason.NOT_ANSWERABLE, "rows are still being collected; ask when the study is closed")
+        return Refused(Reason.NOT_YET, "rows are still being collected; ask when the study is closed")
 
     async def _draw(
         self, study: Study, budget: Budget, asked: Prepared, entry: Entry, *, fresh: bool

@@ -34,8 +34,8 @@ _DISAGREED = (
     "right providers signed different verdicts about it, so one of them is broken or lies; entries "
     "batch_disagreed in their audit logs name it"
 )
-_NO_RELEASE = {"batch_released", "ledger_lost", "store_restored"}
-_LOST = {"batch_lost", "block_erased", "unknown_block", "batch_disagreed"}
+_NO_RELEASE = {Reason.BATCH_RELEASED, Reason.LEDGER_LOST, Reason.STORE_RESTORED}
+_LOST = {Reason.BATCH_LOST, Reason.BLOCK_ERASED, Reason.UNKNOWN_BLOCK, Reason.BATCH_DISAGREED}
 
 
 class MomentsWork:

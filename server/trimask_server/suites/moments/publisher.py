@@ -106,7 +106,7 @@ class ReleaseLedger:
             lambda tx: release_table.find_releases(tx, study_id, release_table.ANSWERED_FROM)
         )
         if not found:
-            raise Refused(Reason.NOT_ANSWERABLE, "this study has no totals to answer from")
+            raise Refused(Reason.NOT_YET, "this study has no totals to answer from")
         return found[0].number, await self.batches(study_id, found[0].number)
 
     async def drop(self, study_id: bytes, batch_id: bytes) -> None:

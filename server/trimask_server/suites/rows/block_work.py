@@ -109,7 +109,7 @@ class FactorLedger:
                 return False
             factor = self._factors.load(tx, study_id, release.number) if release.blocks else None
             if release.blocks and factor is None:
-                raise Refused(Reason.UNKNOWN_DATASET, "the release being filled has lost its factor")
+                raise Refused(Reason.CONTENT_LOST, "the release being filled has lost its factor")
             release_table.count_block(tx, study_id, block_id, release, masked.shape[0], release_rows)
             self._factors.save(tx, study_id, release.number, fold(factor, masked))
             self._record(
@@ -128,7 +128,7 @@ class FactorLedger:
         """A release's running factor."""
         factor = await self.database.read(lambda tx: self._factors.load(tx, study_id, number))
         if factor is None:
-            raise Refused(Reason.UNKNOWN_DATASET, "that release has no factor any more")
+            raise Refused(Reason.CONTENT_LOST, "that release has no factor any more")
         return factor
 
     async def merge_short_release(self, study_id: bytes) -> None:
@@ -140,7 +140,7 @@ class FactorLedger:
                 return
             both = [self._factors.load(tx, study_id, release.number) for release in (full, short)]
             if both[0] is None or both[1] is None:
-                raise Refused(Reason.UNKNOWN_DATASET, "a release that is not published has lost its factor")
+                raise Refused(Reason.CONTENT_LOST, "a release that is not published has lost its factor")
             release_table.join(tx, study_id, full, [short])
             self._factors.save(tx, study_id, full.number, fold(both[0], both[1]))
             destroy_keys(tx, study_id, [release_scope(short.number)])

@@ -94,7 +94,7 @@ def mask_keys(
         raise Refused(Reason.WRONG_SHAPE, f"tag keys and openings of {n} rows were expected")
     seeds = held[0].check_seeds
     if len(seeds) != n or any(one.check_seeds != seeds for one in held):
-        raise Refused(Reason.PLAN_DIFFERS, "holders of tag keys know the rows by different checks")
+        raise Refused(Reason.OUT_OF_STEP, "holders of tag keys know the rows by different checks")
     # With a basis of its own choice R_k could have small numbers stand for large ones, and rounding for what it wants.
     if not np.abs(mask.basis @ mask.basis.T - np.eye(n)).max() <= _ORTHONORMAL:
         raise Refused(Reason.WRONG_SHAPE, "the basis of a right mask must have orthonormal rows")

@@ -129,7 +129,7 @@ class LeftMaskingServicer(left_masking_pb2_grpc.LeftMaskingServiceServicer):
         if part is None:
             if piece.rows not in allowed:
                 raise Refused(
-                    Reason.BLOCK_TOO_SMALL,
+                    Reason.WRONG_SHAPE,
                     f"blocks of this study have {allowed.start} to {allowed.stop - 1} rows",
                 )
             if incoming.stacked is None:

@@ -138,9 +138,9 @@ class CollectionServicer(collection_pb2_grpc.CollectionServiceServicer):
         """The attempt, of a node that unmasks the component it names."""
         pending = self._find(request.attempt)
         if pending is None:
-            raise Refused(Reason.BLOCK_STATE, "that attempt is over")
+            raise Refused(Reason.OUT_OF_STEP, "that attempt is over")
         if request.attempt.plan_hash != pending.attempt.plan_hash:
-            raise Refused(Reason.PLAN_DIFFERS, "this delivery is of another plan of the block")
+            raise Refused(Reason.OUT_OF_STEP, "this delivery is of another plan of the block")
         return pending
 
     async def PushDelivery(

@@ -70,7 +70,7 @@ class CheckStore:
         def write(tx: Transaction) -> bytes:
             known = _find(tx, study_id, check_id)
             if known is None or known[0] != b"".join(ids):
-                raise Refused(Reason.PLAN_DIFFERS, "no draw has a check of these rows here")
+                raise Refused(Reason.OUT_OF_STEP, "no draw has a check of these rows here")
             if known[1]:
                 return known[1]
             held = bytes(
@@ -105,7 +105,7 @@ class CheckStore:
             if known is None or not known[1]:
                 _put(tx, study_id, check_id, ids, held)
             elif (known[0], known[1]) != (b"".join(ids), held) or known[2] not in (None, commitments):
-                raise Refused(Reason.PLAN_DIFFERS, "this provider knows the check with other commitments")
+                raise Refused(Reason.OUT_OF_STEP, "this provider knows the check with other commitments")
             # Rows that were bound before the store was restored, and have come again since.
             tx.run_many(
                 "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND check_id IS NULL",

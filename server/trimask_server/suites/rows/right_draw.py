@@ -62,7 +62,7 @@ class DrawStore:
                 raise Refused(Reason.DRAW_OVER, f"draw {number} is over here")
             if (known is not None and not known.over) or held_blocks.has_unbound(tx, study_id):
                 raise Refused(
-                    Reason.DRAW_UNFINISHED, "the last draw is not over, or a block of it is not bound here"
+                    Reason.NOT_YET, "the last draw is not over, or a block of it is not bound here"
                 )
             state = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
             if state is None or state[0] == "closed":
@@ -176,7 +176,7 @@ class DrawStore:
         if known is None or known.number < number:
             # Restored from before it: `own` is what this provider has signed. It has been told of earlier draws first.
             if known is not None and not known.over:
-                raise Refused(Reason.DRAW_UNFINISHED, "this provider's last draw is not over")
+                raise Refused(Reason.NOT_YET, "this provider's last draw is not over")
             self._put(tx, study_id, number, own)
             tx.run_many(
                 "UPDATE submissions SET draw_number = ? WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
@@ -187,7 +187,7 @@ class DrawStore:
         elif known.number > number or known.abandoned:
             raise Refused(Reason.DRAW_OVER, f"draw {number} is over here")
         elif known.own != own or known.lists not in (None, draw.lists_hash):
-            raise Refused(Reason.PLAN_DIFFERS, "this provider knows the draw with other lists")
+            raise Refused(Reason.OUT_OF_STEP, "this provider knows the draw with other lists")
         if known.lists is None:
             pool, mine = set(draw.pool), split_ids(own.submission_ids)
             _release(tx, study_id, number, (name for name in mine if name not in pool))
@@ -202,7 +202,7 @@ class DrawStore:
     def _take_verdicts(self, tx: Transaction, draw: Draw, own: FrozenRows, verdicts: PoolVerdicts) -> _Known:
         known = self._take_lists(tx, draw, own)
         if known.verdicts not in (None, verdicts) or known.votes not in (None, draw.votes_hash):
-            raise Refused(Reason.PLAN_DIFFERS, "this provider knows the draw with other verdicts")
+            raise Refused(Reason.OUT_OF_STEP, "this provider knows the draw with other verdicts")
         _set(tx, draw.study.id, "verdicts", verdicts.SerializeToString())
         _set(tx, draw.study.id, "votes", draw.votes_hash)
         return known

@@ -82,7 +82,7 @@ class HeldContents:
             if fixed is not None:
                 _refuse_forgotten(fixed)
                 raise Refused(
-                    Reason.BLOCK_STATE, f"this node delivers attempt {fixed[0]} of the block and no other"
+                    Reason.OUT_OF_STEP, f"this node delivers attempt {fixed[0]} of the block and no other"
                 )
             key = self.vault.obtain(tx, attempt.study_id, block_scope(attempt.block_id))
             stored = key.encrypt(content.astype("<u8").tobytes(), _name(attempt, component))
@@ -380,7 +380,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         state = self._attempts.get(attempt)
         if state.key is None:
             raise Refused(
-                Reason.BLOCK_STATE,
+                Reason.OUT_OF_STEP,
                 "this node has not been told of that attempt; it may have been restarted",
             )
         return state
@@ -416,7 +416,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def _unmask(self, study: Study, attempt: common_pb2.Attempt, state: _Attempt, k: int) -> None:
         node, component = self._node, state.components[k]
         if component.mask is None or state.key is None:
-            raise Refused(Reason.BLOCK_STATE, "the right mask of this component has not come")
+            raise Refused(Reason.OUT_OF_STEP, "the right mask of this component has not come")
         seed = node.source.seed()
         values = await node.workers.run(
             unmask_component, study, component.masked.take(), component.mask, seed
