@@ -89,9 +89,10 @@ def documents() -> dict[str, str]:
         str(item): [item.status.name, str(item.retry), None if item.told in _NOT_ON_A_PAGE else item.told]
         for item in sorted(Reason)
     }
+    sentences = [f"  {name}: {json.dumps(of, ensure_ascii=False)}," for name, of in SENTENCES.items()]
     statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
     return {
-        "../form/words.js": f"{made}export default {json.dumps(SENTENCES, ensure_ascii=False, indent=1)};\n",
+        "../form/words.js": made + "\n".join(["export default {", *sentences, "};", ""]),
         "messages.js": made
         + _table(
             "MESSAGES",
