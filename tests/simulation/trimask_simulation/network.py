@@ -24,6 +24,7 @@ from trimask_server.local.cluster import node_of
 from trimask_server.runtime.context import NodeContext, Peers
 from trimask_server.runtime.inbound_limits import Limits
 from trimask_server.runtime.interceptors import Admission, GuardedServer
+from trimask_server.runtime.ports import serve
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import CURRENT, Process, VirtualLoop
 from trimask_simulation.trace import Trace
@@ -36,9 +37,7 @@ WORKER_PORT = 3  # on which a worker is reached itself; on the others any of a n
 class Endpoint:
     """One listening port of a node: its methods behind the production gate, limits and guard."""
 
-    def __init__(
-        self, node: NodeContext, services: list[Callable[[Any], str]], gate: Admission, *, public: bool
-    ) -> None:
+    def __init__(self, node: NodeContext, services: list[object], gate: Admission, *, public: bool) -> None:
         self._handlers: list[Any] = []
         guarded: Any = GuardedServer(
             self,  # type: ignore[arg-type]
@@ -48,8 +47,8 @@ class Endpoint:
             gate,
             inside=Limits(node.config, public=public).wrap,
         )
-        for add in services:
-            add(guarded)
+        for service in services:
+            serve(service, guarded)
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
         """In the place of a grpc server."""
