@@ -199,6 +199,9 @@ def test_what_an_alert_counts_is_a_reason() -> None:
     """A reason that is renamed or folded would silence its alert."""
     rules = (ROOT / "deploy" / "alerts.yaml").read_text(encoding="utf-8")
     counted = {
-        text for found in re.findall(r"reason=~?\"([^\"]+)\"", rules) for text in found.split("|") if "*" not in text
+        text
+        for found in re.findall(r"reason=~?\"([^\"]+)\"", rules)
+        for text in found.split("|")
+        if "*" not in text
     }
     assert {"store_unavailable", "tampered_component"} <= counted <= set(LISTED)

@@ -61,9 +61,7 @@ class DrawStore:
             if known is not None and number <= known.number:
                 raise Refused(Reason.DRAW_OVER, f"draw {number} is over here")
             if (known is not None and not known.over) or held_blocks.has_unbound(tx, study_id):
-                raise Refused(
-                    Reason.NOT_YET, "the last draw is not over, or a block of it is not bound here"
-                )
+                raise Refused(Reason.NOT_YET, "the last draw is not over, or a block of it is not bound here")
             state = tx.row("SELECT state FROM studies WHERE study_id = ?", (study_id,))
             if state is None or state[0] == "closed":
                 raise Refused(Reason.STUDY_CLOSED, "this study is closed here")
