@@ -167,7 +167,7 @@ class Reason(StrEnum):
     IMPLAUSIBLE_SUM = "implausible_sum", _ABORTED, _LATER, "The components of a block do not add up to rows."
     IMPLAUSIBLE_ANSWERS = (
         "implausible_answers", _ABORTED, _NEVER, "The answers of a block weigh more than answers in range can.")
-    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node has lost what it should hold: an attempt, or a release's factor."
+    CONTENT_LOST = "content_lost", _NOT_NOW, _NEVER, "The node has lost what it should hold: an attempt, a release's factor."
     LEASE_LOST = "lease_lost", _ABORTED, _LATER, "Another worker has the job, or it is done."
     # Batches and totals of the moments suite
     BATCH_DISAGREED = "batch_disagreed", _ABORTED, _NEVER, "Right providers signed different results; the batch is erased."
