@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from dataclasses import fields
@@ -100,12 +101,23 @@ def _documents() -> list[str]:
     return [path.read_text(encoding="utf-8") for path in paths if path.name != "CHANGELOG.md"]
 
 
-def test_metrics_in_the_documents_and_alerts_exist() -> None:
+def test_metrics_in_the_documents_alerts_and_dashboard_exist() -> None:
+    """And each one there is, is in the list and on the dashboard."""
     alerts = (ROOT / "deploy" / "alerts.yaml").read_text(encoding="utf-8")
-    named = set(re.findall(r"trimask_[a-z_]+", OPERATIONS.split("Metrics:")[1].split("\n\n")[0] + alerts))
+    dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
+    listed = OPERATIONS.split("Metrics:")[1].split("\n\n")[0]
+    shown = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
     source = (ROOT / "server" / "trimask_server" / "runtime" / "metrics.py").read_text(encoding="utf-8")
     known = set(re.findall(r'"(trimask_[a-z_]+)"', source))
-    assert {metric.removesuffix("_total").removesuffix("_bucket") for metric in named} <= known
+    assert _metrics(alerts) <= known
+    assert _metrics(listed) == _metrics(shown) == known
+    told = " ".join(panel.get("description", "") for panel in dashboard["panels"])
+    assert set(re.findall(r"Trimask\w+", told)) <= set(re.findall(r"alert: (\w+)", alerts))
+
+
+def _metrics(text: str) -> set[str]:
+    """The metrics that a text names, without what Prometheus adds to a name."""
+    return {re.sub("_(total|bucket|sum|count)$", "", name) for name in re.findall(r"trimask_[a-z_]+", text)}
 
 
 def test_every_alert_and_refusal_of_a_node_has_its_line_in_the_runbook() -> None:
