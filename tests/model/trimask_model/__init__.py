@@ -1,1 +1,1 @@
-"""Models of the protocol, every order of events of which is tried (docs/testing.md)."""
+"""Models of the protocol, every order of events of which is tried (README.md beside it)."""
