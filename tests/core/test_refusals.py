@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from pathlib import Path
 
 import grpc
 import pytest
@@ -18,16 +17,7 @@ from trimask_core.basics.refusals import (
     Unlisted,
     attempt_counter,
     read_reason,
-    render_page,
 )
-
-PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
-
-
-def test_the_page_is_the_catalogue() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render_page(), (
-        "python -m trimask_core.basics.refusals > docs/refusals.md"
-    )
 
 
 def test_statuses_are_those_of_grpc() -> None:

@@ -200,10 +200,7 @@ def flush(lab: Any, node: str) -> Counter[str]:
     return total
 
 
-def test_the_page_is_what_the_table_writes() -> None:
-    assert PAGE.read_text() == permissions.render_page(), (
-        "run `python -m trimask_server.access.permissions > docs/permissions.md`"
-    )
+def test_there_is_a_cell_for_every_call_and_role() -> None:
     assert len(CELLS) == len(Role) * sum(name.startswith("/trimask_proto") for name in permissions.TABLE)
 
 

@@ -2,7 +2,7 @@
 
 A reason travels as text under `REASON_KEY` in a call's trailing metadata, and logs, counts and metrics use the same text.
 A node of a later version may send a reason this version does not list: `read_reason` keeps its text and lets the gRPC
-status say whether to ask again. `python -m trimask_core.basics.refusals` writes docs/refusals.md.
+status say whether to ask again. docs/refusals.md is written from it.
 """
 
 from __future__ import annotations
@@ -257,51 +257,3 @@ def read_reason(text: str | bytes | None, status: str) -> AnyReason:
 def attempt_counter(reason: AnyReason) -> str:
     """The name under which the collector counts that a node gave an attempt up."""
     return f"attempt_{reason}"
-
-
-_PAGE = """# Why a request is refused
-
-For whoever meets a reason: what it means, and whether to ask again. Written by `python -m trimask_core.basics.refusals` from
-the catalogue that nodes, devices and the researcher's library share. The reason is in the trailing metadata of the answer
-under `{reason_key}`, beside the gRPC status; `{retry_key}` there says how long to wait, where the node knows. A device may
-meet those with a *. Of a reason that is not listed, from a later version, the status decides: never after {never}; soon
-after {soon}; later after all others.
-
-{reasons}
-## Counted beside refusals
-
-Refusals are counted by reason (`trimask study status`, `trimask_refusals_total`); so are attempts at a block that a node
-gives up for one, as `attempt_` and the reason, and what nodes notice themselves ([what to do about
-each](operations.md#alerts-and-refusals)): {alarms}.
-"""
-
-_AGAIN = {
-    Retry.NEVER: "Waiting does not help.",
-    Retry.LATER: "Something has to change first; a device tries again by itself, less and less often.",
-    Retry.SOON: "A node that asks another repeats the call until its deadline.",
-}
-
-
-def render_page() -> str:
-    """docs/refusals.md."""
-    return _PAGE.format(
-        reason_key=REASON_KEY,
-        retry_key=RETRY_KEY,
-        never=", ".join(code.name for code in Status if code.retry is Retry.NEVER),
-        soon=", ".join(code.name for code in Status if code.retry is Retry.SOON),
-        reasons="\n".join(_reasons(retry, about) for retry, about in _AGAIN.items()),
-        alarms=", ".join(f"`{item}`" for item in sorted(Alarm)),
-    )
-
-
-def _reasons(retry: Retry, about: str) -> str:
-    lines = [f"## Again: {retry}", "", about, ""]
-    for item in sorted(Reason):
-        if item.retry is retry:
-            name = f"`{item}`\\*" if item.told else f"`{item}`"
-            lines.append(f"- {name}: {item.meaning}")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(render_page(), end="")

@@ -1,4 +1,4 @@
-"""Who may call what. One table names every RPC; `python -m trimask_server.access.permissions` writes docs/permissions.md.
+"""Who may call what. One table names every RPC; docs/permissions.md is written from it.
 
 The gate (`gate`) decides by it before a handler runs. An RPC that is served and not in the table stops the node from
 starting, so nothing is ever open because somebody forgot it.
@@ -19,7 +19,7 @@ from trimask_server.protocol.plans import right_roles
 
 
 class Role(StrEnum):
-    """Every kind of caller a node distinguishes, and how it recognises each."""
+    """Every kind of caller a node distinguishes."""
 
     ANYONE = "anyone"
     DEVICE = "device"
@@ -29,18 +29,6 @@ class Role(StrEnum):
     COLLECTOR = "collector"
     RIGHT = "right"
     LEFT = "left"
-
-
-KNOWN_BY = {
-    Role.ANYONE: "nothing: a TLS connection to a public port",
-    Role.DEVICE: "nothing but what it sends: a sealed component and, in an invited study, an invitation",
-    Role.RESEARCHER: "a token of the study's owner (`authorization: Bearer`), scoped, expiring, revocable",
-    Role.OWNER: "the certificate with the name `owner_tls_name`, on a peer port (of a right provider, where it admits)",
-    Role.OPERATOR: "the certificate pinned in the node's own keys (`operator/tls.pem`), on its peer port",
-    Role.COLLECTOR: "its certificate, whose DNS name the study gives, on the peer port",
-    Role.RIGHT: "likewise",
-    Role.LEFT: "likewise",
-}
 
 
 @dataclass(frozen=True)
@@ -124,7 +112,7 @@ _PROPOSING = _rule(
     Role.COLLECTOR, by_study=True, note="of the study in the request; `allow_collectors` must have it"
 )
 
-_SERVICES: dict[str, dict[str, Rule]] = {
+SERVICES: dict[str, dict[str, Rule]] = {
     "trimask_proto.v1.StudyService": {
         "ListStudies": _PUBLIC,
         "GetStudy": _PARTICIPANT,
@@ -291,7 +279,7 @@ _SERVICES: dict[str, dict[str, Rule]] = {
 }
 
 TABLE: dict[str, Rule] = {
-    f"/{service}/{method}": rule for service, methods in _SERVICES.items() for method, rule in methods.items()
+    f"/{service}/{method}": rule for service, methods in SERVICES.items() for method, rule in methods.items()
 }
 
 
@@ -310,48 +298,3 @@ def require_complete(services: Iterable[str]) -> None:
                 raise ConfigError(
                     f"{name}.{method.name} streams one way, which the permission gate does not cover"
                 )
-
-
-def render_page() -> str:
-    """docs/permissions.md."""
-    lines = [
-        "# Who may call what",
-        "",
-        "For operators and reviewers: who may make each call, written by `python -m trimask_server.access.permissions`",
-        "from the table that nodes enforce before a handler runs; a test makes every call in every role. Everybody else is",
-        "refused and counted by [reason](refusals.md). Collector, right and left are those of the study that the request",
-        "names.",
-        "",
-        *(f"- {role}: {words}" for role, words in KNOWN_BY.items()),
-        "",
-        "## Calls",
-        "",
-    ]
-    for service, methods in _SERVICES.items():
-        if not service.startswith("trimask_proto."):
-            continue
-        for rule in dict.fromkeys(methods.values()):
-            calls = ", ".join(method for method, its in methods.items() if its == rule)
-            who = ", ".join(role for role in Role if role in rule.roles)
-            notes = [words for words in (rule.party and rule.party.words, rule.note) if words]
-            if rule.suite:
-                notes.append(f"suite `{rule.suite}`")
-            if Role.RESEARCHER in rule.roles and rule.scope:
-                notes.append(f"the token's scope: {rule.scope}")
-            if rule.new_work:
-                notes.append("not while the node drains")
-            if rule.browser:
-                notes.append("over HTTPS too")
-            lines.append("; ".join([f"- `{service.rpartition('.')[2]}` {calls}: **{who}**", *notes]))
-    lines += [
-        "",
-        "`over HTTPS too`: on `https_listen` as well, to pages of hosts that the study names in `[web]` and to programs",
-        "that send no origin ([web](web.md#nodes)). Health checks and reflection are for everybody who can connect to",
-        "gRPC. A call that a port does not serve is refused like one that is not the caller's (`not_your_role`).",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(render_page(), end="")

@@ -1,6 +1,6 @@
 """A node's configuration: TOML to a frozen dataclass; an unknown key is an error that names the nearest known one.
 
-`python -m trimask_server.settings.config` writes docs/node-file.md from the words beside each setting.
+docs/node-file.md is written from the words beside each setting.
 
 The version that runs here is read once: the collector asks every node for it several times a second.
 """
@@ -287,43 +287,3 @@ def _read_store(data: Any, base: Path) -> StoreConfig:
 
 
 VERSION = importlib.metadata.version("trimask-server")
-
-
-_HEAD = """# The node file
-
-For operators: every setting of `node.toml` with its type and default, written by
-`python -m trimask_server.settings.config` from what reads the file. An unknown setting is refused with the name of the
-nearest known one. Paths are relative to the file.
-"""
-_STORE = """## `[store]`
-
-Without `url` or `url_file` the store is a SQLite file in `data`.
-"""
-
-
-def render_page() -> str:
-    """docs/node-file.md."""
-    return "\n".join([_HEAD, _table(NodeConfig), _STORE, _table(StoreConfig)])
-
-
-def _table(kind: type[NodeConfig | StoreConfig]) -> str:
-    lines = []
-    for item in fields(kind):
-        shown = TYPE_WORDS.get(str(item.type), "a table")
-        default = _default(item.default)
-        lines.append(f"- `{item.name}` ({shown}{default and '; '}{default}): {item.metadata['words']}")
-    return "\n".join(lines) + "\n"
-
-
-def _default(value: Any) -> str:
-    if value is MISSING:
-        return "required"
-    if isinstance(value, StoreConfig) or value in ("", ()):
-        return ""
-    if isinstance(value, bool):
-        return f"`{'true' if value else 'false'}`"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
-
-
-if __name__ == "__main__":
-    print(render_page(), end="")

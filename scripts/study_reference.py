@@ -1,4 +1,4 @@
-"""Every key of a study's TOML file, in words. `python -m trimask_theory.planning.study_reference` writes docs/study-file.md.
+"""Every key of a study's TOML file, in words, for docs/study-file.md (`reference_pages`).
 
 Which keys there are, their types and defaults come from the classes that the file is read into, and which suite has a key
 from `study_definition`; only the words are here.
@@ -362,7 +362,7 @@ SECTIONS = (
 _HEAD = """# The study file
 
 For owners: every key of a study's definition (TOML) with its type and default, written by
-`python -m trimask_theory.planning.study_reference` from what reads the file. A key that is not here is refused with the
+`python scripts/reference_pages.py` from what reads the file. A key that is not here is refused with the
 nearest one that is. `trimask study example` prints a whole file, `trimask study new` makes a study of it.
 """
 _OWN_TABLE = """## Your own table
@@ -404,7 +404,3 @@ def _kinds_table() -> str:
 def render_page() -> str:
     """docs/study-file.md."""
     return "\n".join([_HEAD, *(section.listing() for section in SECTIONS), _kinds_table(), _OWN_TABLE])
-
-
-if __name__ == "__main__":
-    print(render_page(), end="")
