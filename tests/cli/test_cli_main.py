@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -219,8 +219,8 @@ def test_node_command_hands_over_role_and_file(
 
     called: list[tuple[str, Path]] = []
 
-    def run_node(given: str, config: Path, worker_listen: str, http_listen: str) -> int:
-        assert worker_listen == http_listen == ""
+    def run_node(given: str, config: Path, own: Mapping[str, object]) -> int:
+        assert not own
         called.append((given, config))
         return 7
 
