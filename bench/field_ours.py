@@ -27,6 +27,7 @@ from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.moments.moments import Moments
 from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.waves import expected_of
 from trimask.simulation import drafted
 from trimask_cli.own_plan import predict
 from trimask_cli.own_plan.recommend import _norms as norms_of
@@ -40,8 +41,6 @@ from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.noise_law import EntriesLaw, NoiseLaw, RowsLaw
 from trimask_theory.planning.definition import (
     CollectionPlan,
-    Expected,
-    ExpectedColumn,
     PrivacyTarget,
     StudyDefinition,
     draw_people,
@@ -51,11 +50,6 @@ from trimask_theory.planning.pilot import correction_of, schema_map
 __all__ = ["Ours", "People", "encoded", "scaled"]
 
 _DRAWN, _FIRST_WAVES = 4000, 3
-_ROOM, _CLEAR = 1.5, 2.0
-"""Noise errors that are added to a variance of the first wave's release, since a ball too large costs less than one too
-small, and by which a covariance must differ from zero to be believed."""
-_RARE = 0.02
-"""No expected share is less: a level that nobody is drawn with leaves every ball without a finite error."""
 
 Values = Mapping[str, NDArray[Any]]
 """Everybody's answer to each question: numbers, or names of levels."""
@@ -229,7 +223,7 @@ class Ours:
         study = drafted(self.definition(suite, early))
         for release in _releases(study, first, _FIRST_WAVES, 1.0, rng)[1:]:
             there = _coefficients(release, formula)
-            drawn = _Known.of(_values(schema, draw_people(schema, _expected(release), _DRAWN)), False)
+            drawn = _Known.of(_values(schema, draw_people(schema, expected_of(release), _DRAWN)), False)
             study_of_others = _planned(self.definition(suite, n - early), drawn, formula)
             later = _releases(study_of_others, second, self.draws // _FIRST_WAVES, 1.0, rng)
             found += [_pooled(there, _coefficients(one, formula)) for one in later[1:]]
@@ -344,54 +338,6 @@ def _pooled(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
     precisions = [np.linalg.pinv(cov, hermitian=True) for _, cov in known]
     weighted = sum(precision @ found for precision, (found, _) in zip(precisions, known, strict=True))
     return np.asarray(np.linalg.solve(sum(precisions), weighted))
-
-
-def _expected(release: Moments) -> Expected:
-    """What the first wave's release says of each attribute, variances with room to spare."""
-    schema, n, gram = release.schema, release.rows, release.gram
-    places = {column.name: j for j, column in enumerate(schema.columns)}
-    columns, numbers = [], []
-    for item in schema.attributes:
-        if item.levels:
-            counts = np.maximum([gram[0, places[f"{item.name}_{level}"]] for level in item.levels], _RARE * n)
-            columns.append(ExpectedColumn(item.name, shares=tuple((counts / counts.sum()).tolist())))
-            continue
-        j = places[item.name]
-        column, mean = schema.columns[j], gram[0, j] / n
-        if item.kind == "binary":
-            columns.append(ExpectedColumn(item.name, share=float(np.clip((1 + mean) / 2, _RARE, 1 - _RARE))))
-            continue
-        spread = min(
-            max(gram[j, j] / n - mean**2, 0.0) + _ROOM * _error(release, j, j), max(1 - mean**2, _RARE)
-        )
-        numbers.append((item.name, j, spread))
-        centre = column.center + column.half_range * float(np.clip(mean, -1, 1))
-        columns.append(ExpectedColumn(item.name, centre, column.half_range * float(spread**0.5)))
-    places_of = [j for _, j, _ in numbers]
-    means = gram[0, places_of] / n
-    shared = gram[np.ix_(places_of, places_of)] / n - np.outer(means, means)
-    clear = np.abs(shared) > _CLEAR * np.array(
-        [[_error(release, j, k) for k in places_of] for j in places_of]
-    )
-    related = np.where(clear, shared, 0.0) / np.sqrt(np.outer(spreads := [s for *_, s in numbers], spreads))
-    np.fill_diagonal(related, 1.0)
-    while len(related) and float(np.linalg.eigvalsh(related)[0]) < 0.05:
-        related = 0.9 * related + 0.1 * np.eye(len(related))
-    pairs = [
-        (numbers[a][0], numbers[b][0], float(related[a, b])) for a in range(len(numbers)) for b in range(a)
-    ]
-    return Expected(tuple(columns), tuple(pairs))
-
-
-def _error(release: Moments, j: int, k: int) -> float:
-    """The noise's part of the standard error of two columns' covariance."""
-    n, gradient = release.rows, np.zeros((1, *release.gram.shape))
-    gradient[0, j, k] = gradient[0, k, j] = 0.5 / n if j != k else 1 / n
-    for one, other in ((j, k), (k, j)):
-        part = -release.gram[0, other] / n**2 / 2
-        gradient[0, 0, one] += part
-        gradient[0, one, 0] += part
-    return math.sqrt(float(release.law.variance(gradient)[0]))
 
 
 def _values(schema: Schema, people: list[dict[str, object]]) -> Values:

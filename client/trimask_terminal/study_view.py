@@ -210,9 +210,10 @@ def _facts(study: Study) -> Table:
     if study.weight is not None:
         table.add_row("weights", " ".join(_weighted(study)))
     if study.pilot is not None:
-        table.add_row(
-            "pilot", f"what shrinking rows takes from estimates is corrected by {study.pilot.people:,} others"
-        )
+        by = f"{study.pilot.people:,} others"
+        if study.pilot.release:
+            by = f"what an earlier release of others lets one expect (manifest {study.pilot.release[:12]}...)"
+        table.add_row("pilot", f"what shrinking rows takes from estimates is corrected by {by}")
     table.add_row("who", " ".join(_doors(study)))
     if study.web is not None:
         table.add_row("page", f"{', '.join(study.web.hosts)}\nSHA-256 of its files {study.web.page_sha256}")

@@ -24,6 +24,7 @@ from trimask.data.catalogue import Shown
 from trimask.errors import ParameterError
 from trimask.moments.moments import Moments, answers_of, row_moments
 from trimask.moments.published_moments import ObservedMoments, ObservedRows
+from trimask.moments.waves import corrected_by
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
@@ -167,7 +168,7 @@ def simulate(
         Where they should not be the study's.
     right : int, optional
         How many right providers there are, where it should not be the study's.
-    pilot : DataFrame, or mappings, optional
+    pilot : DataFrame, mappings, or an earlier wave's release, optional
         Others like them, by whom a study with a `row_norm` corrects what shrinking rows takes (`trimask study new
         --pilot`).
     seed : int, optional
@@ -199,13 +200,22 @@ def simulate(
     if isinstance(study, Study) and (epsilon, delta, right) != (None, None, None):
         raise ParameterError("epsilon", "left out: the study's noise is calibrated already")
     if pilot is not None:
-        made = with_pilot(made, list(answers_of(pilot, made.schema)))
+        made = _corrected(made, pilot)
     people = list(answers_of(df, made.schema))
     if not people:
         raise ParameterError("df", "at least one person")
     source = SystemRandom() if seed is None else _Repeatable(seed)
     observed = _rows(made, people, source) if made.suite.name == "rows" else _moments(made, people, source)
     return Simulated(made, people, observed)
+
+
+def _corrected(study: Study, pilot: Any) -> Study:
+    earlier = getattr(pilot, "moments", None)
+    if isinstance(earlier, Moments):
+        manifest = getattr(pilot, "manifest", None)
+        named = hashlib.sha256(earlier.gram.tobytes()).hexdigest() if manifest is None else manifest.sha256
+        return corrected_by(study, earlier, named)
+    return with_pilot(study, list(answers_of(pilot, study.schema)))
 
 
 def _drafted(

@@ -79,7 +79,7 @@ export class Study {
     /** How much each person's answers count; null where all count the same. Written only where there is one. */
     this.weight = "weight" in data ? new Weight(data["weight"], this.schema) : null;
     // What shrinking rows takes from the moments, for who reads releases: signed with the study, and nothing to a device.
-    if ("pilot" in data) keysOf(objectOf(data["pilot"], "pilot"), ["people", "mean", "factors", "rest"], "pilot");
+    if ("pilot" in data) keysOf(objectOf(data["pilot"], "pilot"), ["people", "mean", "factors", "rest"], "pilot", ["release"]);
     this.#checkAdmission();
     const suite = objectOf(data["suite"], "suite");
     this.suite = textOf(suite["name"], "suite.name");

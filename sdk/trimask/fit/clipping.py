@@ -9,7 +9,8 @@ pilot's few long rows decide, and the two ends are a range; so they are where ro
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
@@ -17,15 +18,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.fit.covariance import covariance_of, numeric_columns
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.least_squares import Estimate
 from trimask.fit.noise import Source, moments_of
 from trimask.moments.moments import SHRUNK, Moments
-from trimask.moments.published_moments import COUNTED
+from trimask.moments.published_moments import COUNTED, NOT_CORRECTED
+from trimask.moments.waves import entry_weights, waves_of, weighed
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
-from trimask_theory.moments.noise_law import Matrix
+from trimask_theory.moments.noise_law import Matrix, SumLaw
 from trimask_theory.planning.pilot import ALLOWED
 
 
@@ -52,15 +55,15 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Estimates])
 
 
 def marked(fit: _Fit) -> _Fit:
-    """A fit whose estimates outside the rule are marked as ranges.
+    """A fit of waves by their precision, whose estimates outside the rule are marked as ranges.
 
     The correction's part of an error is what the error loses without it, so it is fitted once more, with that law.
     """
 
     @wraps(fit)
     def fitted(dataset: Source, *args: Any, **kwargs: Any) -> Estimates:
-        found = fit(dataset, *args, **kwargs)
-        moments = moments_of(dataset)
+        moments = _by_precision(fit, dataset, args, kwargs)
+        found = fit(moments, *args, **kwargs)
         if SHRUNK not in moments.label:
             return found
         plain = replace(moments, law=moments.law.uncorrected())
@@ -77,9 +80,40 @@ def marked(fit: _Fit) -> _Fit:
     return fitted  # type: ignore[return-value]  # the fit's own signature
 
 
+def _by_precision(
+    fit: Callable[..., Estimates], source: Source, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Moments:
+    """The moments behind a source, waves weighted by the precision of what each of them says of these estimates."""
+    waves = (
+        waves_of([moments_of(part) for part in source])
+        if isinstance(source, (list, tuple)) and source
+        else []
+    )
+    if len(waves) < 2:
+        return moments_of(source)
+    precisions = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a wave alone
+        for wave in waves:
+            with suppress(NoiseExceedsSignal, CollinearColumns):
+                errors = next(iter(fit(wave, *args, **kwargs).tables.values())).errors
+                precisions.append(np.where(errors > 0, errors, np.inf) ** -2.0)
+                continue
+            precisions.append(np.zeros(1))
+    total = sum(precisions)
+    if not np.any(total):
+        return weighed(waves, entry_weights(waves))
+    shares = [
+        np.mean((one / np.where(total > 0, total, 1.0))[total > 0])
+        for one in np.broadcast_arrays(*precisions)
+    ]
+    return weighed(waves, np.array(shares))
+
+
 def _corrected(moments: Moments) -> bool:
-    study = getattr(moments.observed, "study", None)
-    return study is not None and study.pilot is not None
+    """Whether all that was shrunk is corrected, of every wave, and the law still tells the correction's error apart."""
+    told = moments.observed is not None or isinstance(moments.law, SumLaw)
+    return told and NOT_CORRECTED not in moments.label
 
 
 def _ranges(table: EstimateTable, without: EstimateTable | None) -> NDArray[np.bool_]:

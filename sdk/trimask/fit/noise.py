@@ -19,7 +19,8 @@ import numpy as np
 from scipy import linalg, stats
 
 from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
-from trimask.moments.moments import Moments, pool
+from trimask.moments.moments import Moments
+from trimask.moments.waves import pooled
 from trimask_theory.moments.noise_law import Matrix
 
 
@@ -48,11 +49,11 @@ Source: TypeAlias = HasMoments | Moments | Sequence[HasMoments | Moments]
 
 
 def moments_of(source: Source) -> Moments:
-    """The moments behind a source; several releases are pooled."""
+    """The moments behind a source; several releases are pooled, and so are waves of different people."""
     if isinstance(source, (list, tuple)):
         if not source:
             raise ParameterError("dataset", "at least one release")
-        return pool([_one(item) for item in source])
+        return pooled([_one(item) for item in source])
     return _one(source)
 
 

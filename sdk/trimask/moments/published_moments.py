@@ -217,14 +217,19 @@ class _Added:
         return CorrectedLaw(base, self.factors, self.rest) if len(self.factors) or self.rest else base
 
 
+NOT_CORRECTED = "not corrected: intervals leave that bias out"
+
+
 def clipped_label(label: str, study: Study, *, corrected: bool) -> str:
     """What results of a clipped release say they are of: every summary, table and plot has it."""
     if not study.clips:
         return label
     norm = study.moments.ball_norm if study.suite.name == "moments" else study.protection.row_norm
-    how = "not corrected: intervals leave that bias out"
+    how = NOT_CORRECTED
     if corrected and study.pilot is not None:
         how = f"corrected by a pilot of {study.pilot.people:,} people"
+        if study.pilot.release:
+            how = "corrected by what an earlier release of others lets one expect"
     return f"{label}, {SHRUNK}{norm:.3g} ({how})".lstrip(", ")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimask_cli.commands import (
     budget,
@@ -19,6 +20,10 @@ from trimask_cli.commands import (
 )
 from trimask_terminal.options import Subparsers, add_json, print_json
 from trimask_terminal.running import made
+
+if TYPE_CHECKING:
+    from trimask_core.study.definition import Study
+    from trimask_theory.planning.definition import StudyDefinition
 
 
 def register(subparsers: Subparsers) -> None:
@@ -42,6 +47,7 @@ def register(subparsers: Subparsers) -> None:
     example.set_defaults(run=run_example)
 
     study_drafts.register_in(commands)
+    study_drafts.register_next(commands)
     study_drafts.register_import(commands)
 
     new = commands.add_parser("new", help="make a study from its definition and its parties")
@@ -67,7 +73,8 @@ def register(subparsers: Subparsers) -> None:
     new.add_argument(
         "--pilot", type=Path, metavar="FILE.csv",
         help="people like those who will be asked, whose rows may be used: what shrinking rows to row_norm takes from "
-        "estimates is averaged over them, and signed with the study, so that intervals correct it",
+        "estimates is averaged over them, and signed with the study, so that intervals correct it; or the folder of an "
+        "earlier wave's dataset (trimask study next)",
     )  # fmt: skip
     new.add_argument(
         "--allow-weak",
@@ -155,10 +162,7 @@ def run_new(args: argparse.Namespace) -> int:
         study_file.owner_public_key(args.owner or (args.keys and args.keys / "owner"), make=True),
     )
     if args.pilot is not None:
-        from trimask_client.table import read_people
-        from trimask_theory.planning.pilot import with_pilot
-
-        study = with_pilot(study, read_people(args.pilot, definition.schema, definition.form).answers)
+        study = _with_pilot(study, args.pilot, definition)
     texts = [found.weakness for found in form_findings(study) if found.weakness is not None]
     refused = [item for item in (*weaknesses(study), *texts) if item.severity == "refuse"]
     if refused and not args.allow_weak:
@@ -186,6 +190,20 @@ def run_new(args: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     return 0
+
+
+def _with_pilot(study: Study, pilot: Path, definition: StudyDefinition) -> Study:
+    """Corrected by a file of people, or by an earlier wave's release."""
+    if pilot.is_dir():
+        from trimask import Dataset
+        from trimask.moments.waves import corrected_by
+
+        earlier = Dataset.open(pilot)
+        return corrected_by(study, earlier.moments, earlier.manifest.sha256)
+    from trimask_client.table import read_people
+    from trimask_theory.planning.pilot import with_pilot
+
+    return with_pilot(study, read_people(pilot, definition.schema, definition.form).answers)
 
 
 def run_approve(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`trimask study from-csv|import-xlsform`: a definition drafted from a table, or from an XLSForm."""
+"""`trimask study from-csv|next|import-xlsform`: a definition drafted from a table, a release, or an XLSForm."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def register_in(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draft, and say what was left out."""
-    from trimask_cli.table.draft import draft_study, with_ball
+    from trimask_cli.table.draft import draft_study, with_settings
     from trimask_client.table import read_sheet
     from trimask_theory.planning.study_definition import load_definition
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     found = None
     if args.pilot:
         found = _recommended(definition, args.table)
-        draft = replace(draft, text=with_ball(draft.text, found.settings))
+        draft = replace(draft, text=with_settings(draft.text, found.settings))
         load_definition(draft.text)
     if args.out is not None:
         write_new(args.out, draft.text)
@@ -109,17 +109,73 @@ def _say_recommended(found: Recommendation, args: argparse.Namespace) -> None:
     if not found.settings:
         print(f"  # nothing leaves less error than the bounds of {args.table.name} and keeps intervals")
         return
-    before, best = found.unclipped, found.best
+    print(f"{_errors_said(found)}. How many people it takes: trimask plan, above")
+    pilot = f" --pilot {args.table}" if found.clips else ""
+    print(f"  trimask study new {args.out} --keys KEYS{pilot}")
+
+
+def _errors_said(found: Recommendation) -> str:
     shown = [
         f"{point.inflation:.3g} times those of raw rows" if math.isfinite(point.inflation)
         else f"not bounded in any of {point.drawn} simulated releases"
-        for point in (best, before)
+        for point in (found.best, found.unclipped)
     ]  # fmt: skip
-    print(
-        f"  # standard errors {shown[0]}; without these settings {shown[1]}. How many people it takes: trimask plan, above"
+    return f"  # standard errors {shown[0]}; without these settings {shown[1]}"
+
+
+def register_next(commands: Subparsers) -> None:
+    """Add it to the commands of `trimask study`."""
+    parser = commands.add_parser(
+        "next",
+        help="draft the next wave of a study, of other people, by a release of it",
+        description="The same questions to other people, with the centres, scales, steps and row_norm that a published "
+        "release of the first ones leads to: it is public, so nobody's privacy pays for it. trimask.fit takes a list of the "
+        "waves' datasets and pools them by their precision.",
     )
-    pilot = f" --pilot {args.table}" if found.clips else ""
+    parser.add_argument("definition", type=Path, metavar="FILE.toml", help="the first wave's definition")
+    parser.add_argument(
+        "--from",
+        dest="release",
+        type=Path,
+        required=True,
+        metavar="DATASET",
+        help="the folder of its dataset, as trimask pull writes it",
+    )
+    parser.add_argument(
+        "--out", type=output_file, required=True, metavar="FILE.toml", help="a file that does not exist yet"
+    )
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="people of the next wave (default: as many as release_rows)"
+    )
+    parser.add_argument("--formula", help="the model that is to be seen (default: first on all others)")
+    parser.set_defaults(run=run_next)
+
+
+def run_next(args: argparse.Namespace) -> int:
+    """Draft, and say what was taken from the release."""
+    from trimask import Dataset
+    from trimask_cli.table.next_wave import next_wave
+
+    dataset = Dataset.open(args.release)
+    text, found = next_wave(
+        args.definition,
+        dataset.moments,
+        args.rows,
+        args.formula,
+        f"{dataset.id} (manifest {dataset.manifest.sha256})",
+    )
+    write_new(args.out, text)
+    print(f"{args.out}: the questions of {args.definition.name}, for others than the people of {dataset.id}")
+    for name, values in found.settings.items():
+        print(f"  {name}: " + ", ".join(f"{key} {value:g}" for key, value in values.items()))
+    print(_errors_said(found))
+    pilot = f" --pilot {args.release}" if found.clips else ""
     print(f"  trimask study new {args.out} --keys KEYS{pilot}")
+    print(
+        '  afterwards: trimask.fit.ols([first, second], "...") pools both. Whoever answers twice pays twice'
+    )
+    print(f"  (trimask privacy total {args.release} NEXT.json), and would be counted twice: ask others.")
+    return 0
 
 
 def register_import(commands: Subparsers) -> None:

@@ -169,7 +169,9 @@ class Ladder:
             d = (x @ self.U.T) * (x @ self.V.T) - (c @ self.U.T) * (c @ self.V.T)
             d *= self.rows * self._factor
             mean = d.sum(axis=0) / m
-            s = np.sqrt(np.maximum((d**2).sum(axis=0) / m - mean**2, 0.0) / max(m - 1, 1))
+            s = np.sqrt(
+                np.maximum((d**2).sum(axis=0) / m - mean**2, 0.0) / max((self.population.worth or m) - 1, 1)
+            )
             bias = -mean
         protection = study.protection
         return Rung(norm, definition, clipped, protection.sigma, protection.row_norm, noise, bias, s)

@@ -141,6 +141,8 @@ class Population:
     people: Sequence[Mapping[str, object]]
     pilot: bool = True
     """Whether these are rows of people, that a study may be corrected by; made-up ones are not."""
+    worth: int | None = None
+    """Of people drawn by a release of others: as the pilot of how many they count (`trimask.moments.waves`)."""
     _rows: dict[Schema, Matrix] = field(default_factory=dict, repr=False)
     _read: list[dict[str, float | str]] = field(default_factory=list, repr=False)
     _whole: dict[Schema, Whole] = field(default_factory=dict, repr=False)
@@ -176,7 +178,7 @@ class Population:
 
     def correction(self, study: Study) -> PilotCorrection:
         """What these people would have signed with the study."""
-        return correction_of(self.whole(study), self.sent(study)[0])
+        return correction_of(self.whole(study), self.sent(study)[0], worth=self.worth)
 
     def roots(self, study: Study) -> Matrix:
         """The root of each person's weight over the largest; ones in a study without weights."""

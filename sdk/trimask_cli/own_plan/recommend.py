@@ -136,7 +136,8 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
         if boxed != bare:
             ways.append(bare)
         if len(bare.schema.columns) <= MANY_COLUMNS:
-            few = Population(population.people[:: -(-len(population.people) // _FEW)], population.pilot)
+            some = population.people[:: -(-len(population.people) // _FEW)]
+            few = Population(some, population.pilot, population.worth)
 
             def error(candidate: StudyDefinition) -> float:
                 ladder = Ladder(candidate, [], few, formula, n, parties, "slopes")

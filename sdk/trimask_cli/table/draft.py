@@ -87,15 +87,21 @@ def draft_study(sheet: Sheet, suite: SuiteName = "moments") -> Draft:
     return Draft("\n".join(parts), tuple(attributes), tuple(left_out), too_few)
 
 
-def with_ball(text: str, settings: Mapping[str, Mapping[str, float]]) -> str:
-    """A drafted definition with the row_norm, centres and scales that a plan recommends (`Recommendation.settings`)."""
+def with_settings(text: str, settings: Mapping[str, Mapping[str, float]], why: str = _BALL) -> str:
+    """A definition's text with the row_norm, centres, scales and steps of a plan (`Recommendation.settings`).
+
+    `why` is the comment above row_norm. Of a text that is laid out otherwise than a draft some may be missing afterwards.
+    """
     for section, values in settings.items():
         lines = "".join(toml_line(key, value) + "\n" for key, value in values.items())
         if section == "privacy":
-            text = re.sub(r"(?m)^(delta = .*\n)", rf"\1{_BALL}{lines}", text, count=1)
-        else:
-            named = rf'(?m)(^name = "{section}"\n(?:^\w.*\n)*?^maximum = .*\n(?:^step = .*\n)?)'
-            text = re.sub(named, rf"\1{lines}", text, count=1)
+            text = re.sub(r"(?m)^(delta = .*\n)", rf"\g<1>{why}{lines}", text, count=1)
+            continue
+        named = re.search(rf'(?m)^name = "{section}"\n(?:^\w.*\n)*?^maximum = .*\n(?:^\w.*\n)*', text)
+        if named is not None:
+            kept = re.sub(rf"(?m)^(?:{'|'.join(values)}) = .*\n", "", named[0])
+            kept = re.sub(r"(?m)^(maximum = .*\n)", rf"\g<1>{lines}", kept, count=1)
+            text = text[: named.start()] + kept + text[named.end() :]
     return text
 
 

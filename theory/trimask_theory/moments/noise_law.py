@@ -301,6 +301,56 @@ class CorrectedLaw(NoiseLaw):
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class SumLaw(NoiseLaw):
+    """The law of a sum of matrices with independent noise, each of its own law."""
+
+    parts: tuple[NoiseLaw, ...]
+
+    @property
+    def exact(self) -> bool:
+        """All are."""
+        return all(part.exact for part in self.parts)
+
+    @property
+    def fixed(self) -> NoiseLaw:
+        """Of each."""
+        return SumLaw(tuple(part.fixed for part in self.parts))
+
+    def image(self, gradients: Matrix) -> Matrix:
+        """Images add up."""
+        return _total([part.image(gradients) for part in self.parts])
+
+    def covariance(self, gradients: Matrix) -> Matrix:
+        """As `image`."""
+        return _total([part.covariance(gradients) for part in self.parts])
+
+    def variance(self, gradients: Matrix) -> Matrix:
+        """As `image`."""
+        return _total([part.variance(gradients) for part in self.parts])
+
+    def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
+        """As `image`."""
+        return _total([part.spread(sides, moved) for part in self.parts])
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """As `image`."""
+        return _total([part.correction(gradients) for part in self.parts])
+
+    def uncorrected(self) -> NoiseLaw:
+        """Of each."""
+        return SumLaw(tuple(part.uncorrected() for part in self.parts))
+
+    def draw(self, rng: np.random.Generator) -> Matrix:
+        """The sum of one of each."""
+        return _total([part.draw(rng) for part in self.parts])
+
+
+def _total(parts: Sequence[Matrix]) -> Matrix:
+    found: Matrix = np.sum(parts, axis=0)
+    return found
+
+
 def moments_law(sigma: float, widths: Sequence[int], providers: int, honest: int = 1) -> EntriesLaw:
     """The law of verified moments in scaled units x = z / w, column 0 the constant: all providers' noise, rounded."""
     checks.whole("providers", providers, 1)

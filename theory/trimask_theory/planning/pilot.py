@@ -144,8 +144,13 @@ def _follow(layout: MomentsLayout, z: Whole) -> None:
             z[:, j] = (column.first <= answers) & (answers <= column.last)
 
 
-def correction_of(whole: Matrix, sent: Matrix, *, exact: bool = False) -> PilotCorrection:
-    """From the same people's rows, whole and as sent; a study has it rounded, unless `exact`."""
+def correction_of(
+    whole: Matrix, sent: Matrix, *, exact: bool = False, worth: int | None = None
+) -> PilotCorrection:
+    """From the same people's rows, whole and as sent; a study has it rounded, unless `exact`.
+
+    Of people drawn by a law its covariance is that of a pilot of `worth` people: drawing more makes no law truer.
+    """
     m, p = whole.shape
     if m < 2:
         raise ParameterError("pilot", "two people at least", m)
@@ -157,6 +162,7 @@ def correction_of(whole: Matrix, sent: Matrix, *, exact: bool = False) -> PilotC
     )
     mean = d.sum(axis=0) / m
     values, vectors = _principal(d, mean, m) if len(moved) else (np.zeros(0), np.zeros((len(mean), 0)))
+    values = values * (m / (worth or m))
     kept = int(np.sum(values > _NOTHING * max(float(np.max(values, initial=0.0)), 0.0)))
     kept = min(kept, MOST_NUMBERS // len(mean))
     rest = max(float(values[kept]), 0.0) if kept < len(values) else 0.0
