@@ -23,6 +23,8 @@ MESSAGES = (
     submission_pb2.GetSealingKeysResponse,
     submission_pb2.WithdrawRequest,
     submission_pb2.WithdrawResponse,
+    submission_pb2.AskSubmissionRequest,
+    submission_pb2.AskSubmissionResponse,
     study_pb2.GetStudyRequest,
     study_pb2.GetStudyResponse,
     release_pb2.GetBudgetRequest,

@@ -40,6 +40,7 @@ from trimask_proto.v1.study_pb2 import (
     GetStudyStatusRequest,
     GetStudyStatusResponse,
 )
+from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 
 _METHOD = "/trimask_proto.v1.StudyService/GetStudy"
 
@@ -198,6 +199,7 @@ def _tls(roots: str | None) -> ssl.SSLContext:
 
 
 _STATUS = "/trimask_proto.v1.StudyService/GetStudyStatus"
+_ADMITTED = "/trimask_proto.v1.SubmissionService/AskSubmission"
 _ASK_SECONDS = 3.0
 
 
@@ -229,3 +231,27 @@ def refuse_closed(study: Study, transport: Transport, timeout_seconds: float) ->
         return
     if state in (STUDY_STATE_CLOSING, STUDY_STATE_CLOSED):
         raise Refused(Reason.STUDY_CLOSED, "this study accepts no more answers")
+
+
+def refuse_used(study: Study, invitation: Invitation, transport: Transport, timeout_seconds: float) -> None:
+    """`Refused` if R1, which is sent to first and so decides about an invitation, says that this one is used or over.
+
+    Without an answer nothing is known, and a person may go on. The institution learns, a little sooner than by the
+    submission, that this invitation is in hand; what it is shown admits nothing.
+    """
+    party = study.party("R1")
+    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    request = AskSubmissionRequest(study_id=study.id, invitation=invitation.admit_nothing().to_bytes())
+    try:
+        answer = transport.call(
+            endpoint, _ADMITTED, request.SerializeToString(), min(_ASK_SECONDS, timeout_seconds)
+        )
+        reason = AskSubmissionResponse.FromString(answer).reason
+    except (TrimaskError, DecodeError):
+        return
+    if reason == Reason.INVITATION_USED:
+        raise Refused(Reason.INVITATION_USED, "this invitation was used before, on another device")
+    if reason == Reason.INVITATION_EXPIRED:
+        raise Refused(
+            Reason.INVITATION_EXPIRED, "this invitation has expired; ask who invited you for another"
+        )

@@ -27,7 +27,7 @@ from trimask_client.attempts import (
     withdrawal_of_entry,
 )
 from trimask_client.client import Client
-from trimask_client.fetch import refuse_closed, refuse_uninvited
+from trimask_client.fetch import refuse_closed, refuse_uninvited, refuse_used
 from trimask_client.lazy_transport import LazyTransport
 from trimask_client.queue_entry import PAUSES_MS, Entry, sent_entry, waiting_entry
 from trimask_client.records import (
@@ -233,10 +233,13 @@ class Queue:
 
     def check_open(self, study_id: bytes, *, again: bool = False) -> None:
         """`Refused` if answers would be: already_answered, no_invitation, invitation_expired or invitation_used from what is
-        here, study_closed if the collector can be asked and says so. Worth asking before a person starts to answer."""
+        here, study_closed if the collector can be asked and says so, invitation_used if R1 says so. Worth asking before a
+        person starts to answer."""
         client = self.client(study_id)
         self._refuse_here(client, again=again)
         refuse_closed(client.study, self._transport, self._timeout)
+        if client.invitation is not None:
+            refuse_used(client.study, client.invitation, self._transport, self._timeout)
 
     def _refuse_here(self, client: Client, *, again: bool) -> None:
         before = [entry for entry in self.entries() if entry.study_id == client.study.id]

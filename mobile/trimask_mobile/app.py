@@ -112,7 +112,9 @@ class SurveyApp(App):
             self._draw()
             return
         self.guide = Guide(self._device, self.workers, self._changed, language)
-        self.guide.shown.sends_when_closed = self._platform.sends_when_closed
+        shown, platform = self.guide.shown, self._platform
+        shown.sends_when_closed = platform.sends_when_closed
+        shown.reads_aloud, shown.browse = platform.reads_aloud, platform.browse
         self._draw()
 
     def _again(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from kivy.utils import platform
 
 from trimask_client.records import write_private
-from trimask_mobile.phone import background
+from trimask_mobile.phone import background, browser
 from trimask_mobile.phone.documents import Documents
 from trimask_mobile.phone.insets import Edges, bars_over_view, dark_icons
 from trimask_mobile.phone.keystore import AndroidKeyStore, wrapped_device_key
@@ -21,7 +21,7 @@ TextCallback = Callable[[str], None]
 
 
 class Platform(Protocol):
-    """`scan` and `share` are None where the system has nothing of the kind.
+    """`scan` and `share` are None where the system has nothing of the kind. `browse` opens an address in a browser.
 
     `sends_when_closed`: whether the system sends what waits while the app is closed; the screens promise it only there.
     """
@@ -36,6 +36,14 @@ class Platform(Protocol):
 
     def language(self) -> str:
         """The person's language, as a tag."""
+        ...
+
+    def reads_aloud(self) -> bool:
+        """Whether a service is on that reads the screen aloud: it cannot read this app."""
+        ...
+
+    def browse(self, address: str) -> None:
+        """Open an address in a browser, also where links to it open this app."""
         ...
 
     def key(self, home: Path) -> bytes | None:
@@ -76,18 +84,26 @@ class Desktop:
     def language(self) -> str:
         return (locale.getlocale()[0] or "en").replace("_", "-")
 
+    def reads_aloud(self) -> bool:
+        return False
+
+    def browse(self, address: str) -> None:
+        import webbrowser
+
+        webbrowser.open(address)
+
     def key(self, home: Path) -> bytes | None:  # noqa: ARG002
         return None
 
     def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
-        folder = downloads if downloads.is_dir() else Path.home()
+        path = _free(downloads if downloads.is_dir() else Path.home(), name)
         try:
-            write_private(folder / name, text)
+            write_private(path, text)
         except OSError as error:
             failed(error.strerror or "?")
         else:
-            saved(str(folder / name))
+            saved(str(path))
 
     def listen(self, opened: TextCallback) -> None:
         """A computer hands links over as an argument."""
@@ -159,6 +175,12 @@ class Android:
     def language(self) -> str:
         return str(self._locale.getDefault().toLanguageTag())
 
+    def reads_aloud(self) -> bool:
+        return browser.reads_aloud(self._activity)
+
+    def browse(self, address: str) -> None:
+        browser.browse(self._activity, address)
+
     def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
         """Where the person says, in the system's own picker."""
         self._documents.save(name, text, saved, failed)
@@ -182,6 +204,14 @@ class Android:
 
         self._bind(on_new_intent=told)
         told(self._activity.getIntent())
+
+
+def _free(folder: Path, name: str) -> Path:
+    """Where nothing is yet: a receipt takes no other's place, such as that of the respondent before."""
+    path, number = folder / name, 2
+    while path.exists():
+        path, number = folder / f"{Path(name).stem} ({number}){Path(name).suffix}", number + 1
+    return path
 
 
 def decimal_keypad() -> None:

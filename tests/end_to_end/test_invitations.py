@@ -24,11 +24,12 @@ from trimask_client import Client, Queue
 from trimask_client.grpc_channel import plain_errors
 from trimask_client.h2_transport import H2Transport
 from trimask_client.study_words import explain_study
-from trimask_client.transport import Unreachable
+from trimask_client.transport import Endpoint, Unreachable
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation
 from trimask_grpcio import GrpcioTransport
@@ -36,6 +37,7 @@ from trimask_lab import Lab, exact_gram, some_people
 from trimask_patience import patience
 from trimask_proto.v1.admission_pb2 import SignInvitationsRequest
 from trimask_proto.v1.admission_pb2_grpc import InvitationServiceStub
+from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_terminal.program import main
 
 FAR = 4_000_000_000_000
@@ -103,6 +105,44 @@ def test_the_same_submission_again_is_answered_and_another_is_not(
                 client.submit(ANSWERS)
             assert caught.value.reason == "invitation_used"
         assert pending(lab, signed.study.id) == before  # nothing of the second is kept anywhere
+
+
+def test_a_used_invitation_is_noticed_before_anybody_answers(
+    lab: Lab, signed: SignedStudy, invite: Invite, tmp_path: Path
+) -> None:
+    """R1 is asked by whoever has the invitation, and by nobody who has only seen its public half."""
+    used, fresh = invite(2)
+    with contextlib.closing(Queue(tmp_path, bytes(32))) as queue:
+        for invitation in (used, fresh):
+            queue.join(signed, signed.study.id, invitation)
+            queue.check_open(signed.study.id)
+        with Client(signed, invitation=used, attempts=1) as client:
+            client.upload(client.prepare(ANSWERS), 1)  # to R1 alone: it decides
+        queue.check_open(signed.study.id)
+        queue.join(signed, signed.study.id, used)
+        with pytest.raises(Refused) as caught:
+            queue.check_open(signed.study.id)
+        assert caught.value.reason == "invitation_used"
+        assert queue.entries() == ()
+    party, shown = signed.study.party("R1"), used.admit_nothing()
+    forged = dataclasses.replace(shown, device_signature=fresh.admit_nothing().device_signature)
+    over = dataclasses.replace(used, expires_ms=1).signed_with(admission_key(lab.owner)).admit_nothing()
+    asked = {}
+    with contextlib.closing(H2Transport()) as transport:
+        for name, one in (("used", shown), ("forged", forged), ("over", over)):
+            request = AskSubmissionRequest(study_id=signed.study.id, invitation=one.to_bytes())
+            endpoint = Endpoint(party.address, party.tls_name, signed.study.tls_roots)
+            method = "/trimask_proto.v1.SubmissionService/AskSubmission"
+            try:
+                answer = transport.call(endpoint, method, request.SerializeToString(), 15.0)
+                asked[name] = str(AskSubmissionResponse.FromString(answer).reason)
+            except Refused as refusal:
+                asked[name] = f"refused: {refusal.reason}"
+    assert asked == {
+        "used": "invitation_used",
+        "forged": "refused: bad_invitation",
+        "over": "invitation_expired",
+    }
 
 
 _KILLED = """

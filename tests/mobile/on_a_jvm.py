@@ -16,7 +16,7 @@ jnius_config.set_classpath(os.environ["CLASSES"])
 
 from jnius import autoclass  # noqa: E402 - the class path is set before
 
-from trimask_mobile.phone import background  # noqa: E402
+from trimask_mobile.phone import background, browser  # noqa: E402
 from trimask_mobile.phone.documents import Documents  # noqa: E402
 from trimask_mobile.phone.insets import bars_over_view, dark_icons  # noqa: E402
 from trimask_mobile.phone.keystore import (  # noqa: E402
@@ -69,6 +69,20 @@ assert (intent.action, intent.category, intent.type, intent.title) == (
 listeners[0](activity.request, -1, intent)
 assert said == [("saved", "my receipt.json")]
 assert bytes(value & 0xFF for value in activity.resolver.written.toByteArray()).decode() == "{ü}\n"
+
+# A screen reader, and the page in a browser and not in this app again.
+assert not browser.reads_aloud(activity)
+autoclass("android.view.accessibility.AccessibilityManager").exploring = True
+assert browser.reads_aloud(activity)
+browser.browse(activity, "https://survey.example/s/abcdefgh#code")
+opened = activity.started
+assert (opened.action, opened.data.text) == (
+    "android.intent.action.VIEW",
+    "https://survey.example/s/abcdefgh#code",
+)
+assert (opened.selector.action, opened.selector.category, opened.selector.data.text) == (
+    "android.intent.action.VIEW", "android.intent.category.BROWSABLE", "https:",
+)  # fmt: skip
 
 # The job: as it is scheduled, started, finished.
 assert background.has_job()

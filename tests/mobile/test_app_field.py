@@ -155,7 +155,7 @@ def test_removing_says_what_is_lost_and_removes_it(
     app.see("You can no longer withdraw from here", screen="remove")
     app.tap("Save the receipts first")
     app.see("Saved:")
-    assert len(list((app.home / "saved").glob("trimask-receipt-*.json"))) == 1
+    assert len(list((app.home / "saved").glob("Receipt *.json"))) == 1
     app.tap("Keep")
     app.see("Sent", screen="studies")
     app.tap("Remove from this phone")
@@ -197,6 +197,14 @@ def test_an_invitation_used_elsewhere_costs_no_answers_and_nothing_is_discarded_
     app.tap("Deutsch")
     app.tap("Fertig")
     app.tap("Senden")
+    app.see("Diese Einladung wurde schon benutzt", screen="problem")
+    app.tap("Meine Studien")
+    app.tap("Fortsetzen")
+    app.on("review")
+    with mobile_lab.down("R1"):  # nobody to ask
+        app.tap("Senden")
+        app.see("Noch ist nicht alles angekommen", screen="sending")
+    app.tap("Jetzt noch einmal versuchen")
     texts = app.see("City Hospital: Diese Einladung", screen="sending")["texts"]
     assert not any("used before" in text for text in texts)
     app.tap("Verwerfen")

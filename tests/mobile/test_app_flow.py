@@ -5,6 +5,7 @@ What a phone does not have (grpc, numpy, scipy, pandas, this project's servers) 
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 import time
@@ -71,7 +72,8 @@ def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., A
 
     app.tap("Save")
     app.see("Saved as")
-    (saved,) = (app.home / "saved").glob("trimask-receipt-*.json")
+    (saved,) = (app.home / "saved").iterdir()
+    assert re.fullmatch(r"Receipt How do you sleep \d{4}-\d{2}-\d{2}\.json", saved.name)
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
     receipt = Receipt.from_json(saved.read_text())
     receipt.verify(signed.study)

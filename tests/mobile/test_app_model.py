@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,11 +22,13 @@ from trimask_core.form.font_coverage import _APP_LETTERS
 from trimask_core.form.form import Form
 from trimask_core.form.kinds import Control
 from trimask_core.form.parse_input import month_names
+from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Institution
+from trimask_core.submit.invitation import Invitation, Link
 from trimask_mobile.model import words as catalogue_module
 from trimask_mobile.model.answering import CONSENT
-from trimask_mobile.model.device import Device
+from trimask_mobile.model.device import Device, page_of
 from trimask_mobile.model.navigation import Guide
 from trimask_mobile.model.participation import Participation
 from trimask_mobile.model.problem import Problem, explain
@@ -379,8 +382,6 @@ def test_a_slow_provider_is_not_asked_twice_at_once(start: Callable[[], Guide], 
 
 def test_a_form_in_a_language_the_app_has_not(start: Callable[[], Guide]) -> None:
     """The form's own words in its language, the app's in English."""
-    from dataclasses import replace
-
     from trimask_core.form.texts import Texts
     from trimask_mobile.model.study_page_text import tell
 
@@ -418,6 +419,44 @@ def test_a_form_the_app_cannot_show_is_refused_before_anything_is_asked(
         assert (guide.shown.problem.kind, guide.shown.problem.detail) == ("unshowable", "ar")
     else:
         assert (guide.answering.languages, guide.answering.language) == (("en",), "en")
+
+
+def test_where_a_screen_reader_is_on_the_study_is_opened_in_the_browser(
+    start: Callable[[], Guide], signed_study: SignedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide, browsed = start(), []
+    shown, device = guide.shown, guide.shown.device
+    page = str(Link("https://survey.example", signed_study.study.id))
+    shown.browse, shown.reads_aloud = browsed.append, lambda: True
+    guide.open_link(page)
+    assert (browsed, shown.screen, guide.studies.link_text) == ([page], "problem", "")
+    assert shown.problem is not None
+    assert (shown.problem.kind, shown.problem.page) == ("aloud", page)
+    guide.home()
+    guide.studies.show(guide.submissions.items[0])  # it has no page: better here than nowhere
+    assert (browsed, shown.screen) == ([page], "study")
+    opened = device.open(signed_study.study.id)
+    monkeypatch.setattr(Device, "open", lambda *_: replace(opened, page=page))
+    guide.home()
+    guide.studies.show(guide.submissions.items[0])
+    assert (browsed, shown.screen) == ([page, page], "problem")
+    begun = {**(opened.draft or {}), "step": "consent"}
+    monkeypatch.setattr(Device, "open", lambda *_: replace(opened, page=page, draft=begun))
+    guide.home()
+    guide.studies.show(guide.submissions.items[0])  # what was begun here stays here
+    assert (len(browsed), shown.screen) == (2, "consent")
+    shown.mode = "session"
+    assert not guide.studies._in_browser(page)  # of whoever has the device just now nothing leaves the app
+
+
+def test_a_study_s_page_is_where_the_study_says_with_the_invitation() -> None:
+    study_id, seconds = bytes(range(32)), 1_800_000_000_000
+    invitation = Invitation(study_id, bytes(16), seconds, bytes(64))
+    link = Link.parse(
+        page_of(Web(("https://a.example", "https://b.example"), "0" * 64), study_id, invitation)
+    )
+    assert (link.address, link.study_id, link.invitation) == ("https://a.example", study_id, invitation)
+    assert page_of(None, study_id, invitation) == ""
 
 
 def test_eligibility_before_consent_where_the_study_says_so() -> None:

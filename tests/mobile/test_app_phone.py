@@ -17,10 +17,11 @@ from trimask_client import Queue, device_key
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.records import RecordCipher
-from trimask_mobile.phone import background
+from trimask_mobile.phone import background, browser
 from trimask_mobile.phone.documents import Documents
 from trimask_mobile.phone.insets import Edges, covered
 from trimask_mobile.phone.keystore import KeyStoreError, wrapped_device_key
+from trimask_mobile.platforms import Desktop
 
 
 @pytest.mark.parametrize(
@@ -147,9 +148,16 @@ def java(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Java]:
 
 class Intent:
     ACTION_CREATE_DOCUMENT, CATEGORY_OPENABLE, EXTRA_TITLE = "create", "openable", "title"
+    ACTION_VIEW, CATEGORY_BROWSABLE = "view", "browsable"
 
     def __init__(self, action: str) -> None:
-        self.said = [action]
+        self.said: list[Any] = [action]
+
+    def setData(self, uri: Any) -> None:  # noqa: N802 - Java's names
+        self.said.append(uri)
+
+    def setSelector(self, intent: Any) -> None:  # noqa: N802
+        self.said.append(intent)
 
     def addCategory(self, name: str) -> None:  # noqa: N802 - Java's names
         self.said.append(name)
@@ -191,6 +199,18 @@ def test_a_receipt_goes_where_the_person_says(java: Callable[..., Java]) -> None
     assert len(written) == 1
 
 
+def test_a_receipt_takes_no_other_s_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two respondents of one study and day have files of one name."""
+    monkeypatch.setenv("TRIMASK_APP_SAVED", str(tmp_path))
+    said: list[str] = []
+    for text in ("one", "two", "three"):
+        Desktop().save("Receipt Sleep 2026-11-19.json", text, said.append, said.append)
+    assert [Path(one).name for one in said] == [
+        f"Receipt Sleep 2026-11-19{number}.json" for number in ("", " (2)", " (3)")
+    ]
+    assert [Path(one).read_text().strip() for one in said] == ["one", "two", "three"]
+
+
 def test_a_picker_that_is_left_or_a_full_disk_writes_nothing_in_secret(java: Callable[..., Java]) -> None:
     java(android_content_Intent=Intent, java_lang_String=str)
 
@@ -209,6 +229,27 @@ def test_a_picker_that_is_left_or_a_full_disk_writes_nothing_in_secret(java: Cal
     documents.save("receipt.json", "{}", saved.append, failed.append)
     told[0](activity.asked[1][1], -1, Intent(""))
     assert (saved, failed) == ([], ["OSError"])
+
+
+def test_a_screen_reader_is_known_and_the_page_opens_in_a_browser(java: Callable[..., Java]) -> None:
+    java(
+        android_content_Intent=Intent,
+        android_net_Uri=SimpleNamespace(fromParts=lambda *parts: parts, parse=lambda text: text),
+    )
+    started: list[Any] = []
+    manager = SimpleNamespace(isTouchExplorationEnabled=lambda: True)
+    activity = SimpleNamespace(
+        getSystemService=lambda name: manager if name == "accessibility" else None,
+        startActivity=started.append,
+    )
+    assert browser.reads_aloud(activity)
+    manager.isTouchExplorationEnabled = lambda: False
+    assert not browser.reads_aloud(activity)
+    assert not browser.reads_aloud(SimpleNamespace(getSystemService=lambda _name: None))
+    browser.browse(activity, "https://survey.example/s/x#y")
+    (intent,) = started
+    assert intent.said[:2] == ["view", "https://survey.example/s/x#y"]
+    assert intent.said[2].said == ["view", "browsable", ("https", "", None)]  # what only browsers take
 
 
 def test_sending_when_closed_is_promised_only_where_the_job_is_built_in(java: Callable[..., Java]) -> None:

@@ -44,8 +44,9 @@ from trimask_web import REPOSITORY, development_package, run_node
 
 ANSWERS = {"x": 2.5, "y": 1.0}
 
-SUBMIT, WITHDRAW, KEYS = (
-    f"/trimask_proto.v1.SubmissionService/{name}" for name in ("Submit", "Withdraw", "GetSealingKeys")
+SUBMIT, WITHDRAW, KEYS, ASK = (
+    f"/trimask_proto.v1.SubmissionService/{name}"
+    for name in ("Submit", "Withdraw", "GetSealingKeys", "AskSubmission")
 )
 STUDY, STATUS = (f"/trimask_proto.v1.StudyService/{name}" for name in ("GetStudy", "GetStudyStatus"))
 ASK_BUDGET = "/trimask_proto.v1.ReleaseService/GetBudget"
@@ -146,6 +147,7 @@ def _messages(signed: SignedStudy) -> dict[str, tuple[str, Any]]:
         SUBMIT: ("R1", submission_pb2.SubmitRequest(study_id=study_id)),
         WITHDRAW: ("R1", submission_pb2.WithdrawRequest(study_id=study_id, withdrawal_key=bytes(5))),
         KEYS: ("R1", submission_pb2.GetSealingKeysRequest()),
+        ASK: ("R1", submission_pb2.AskSubmissionRequest(study_id=study_id, submission_id=bytes(16))),
         STATUS: ("collector", study_pb2.GetStudyStatusRequest(study_id=study_id)),
     }
 
@@ -183,7 +185,7 @@ def test_each_call_gives_the_same_both_ways(
         assert other.headers["content-type"] == "application/proto"
         if method not in (KEYS, STATUS):  # signed anew, and counted on
             assert other.body == one
-    assert (kind == "good" and method in (STUDY, KEYS, STATUS)) <= (other.status == 200)
+    assert (kind == "good" and method in (STUDY, KEYS, STATUS, ASK)) <= (other.status == 200)
 
 
 def test_a_budget_is_told_both_ways(web_lab: WebLab) -> None:

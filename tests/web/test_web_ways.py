@@ -266,6 +266,15 @@ def test_an_invitation_used_elsewhere_loses_no_answers(
     other.press("Back to my answers")
     other.see("Check your answers")
     expect(other.page.locator("dl")).to_contain_text("217.5 hours")
+    # A third browser is told before it asks anything; and who has answered here can still see what they wrote.
+    third = visitor()
+    third.page.goto(link)
+    third.see("This invitation was used before")
+    expect(third.page.get_by_role("button")).to_have_count(0)
+    other.page.reload()
+    other.see("This invitation was used before")
+    other.press("Back to my answers")
+    other.see("Check your answers")
 
 
 def test_removed_from_this_browser(

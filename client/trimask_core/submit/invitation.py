@@ -181,6 +181,10 @@ class Invitation:
         """What a device shows to keep out a submission whose sealed parts it has no longer; nothing can come with it."""
         return self._admit(submission_id, ())
 
+    def admit_nothing(self) -> Admission:
+        """What a device shows to ask whether the invitation was used: its submission id is empty, so it admits none."""
+        return self._admit(b"", ())
+
     def _admit(self, submission_id: bytes, digests: tuple[bytes, ...]) -> Admission:
         message = admission_message(self.study_id, submission_id, digests)
         return Admission(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"T\n\x14\x41skSubmissionRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x13\n\x0bsealed_hash\x18\x03 \x01(\x0c\"\'\n\x15\x41skSubmissionResponse\x12\x0e\n\x06reason\x18\x01 \x01(\t\"~\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\x12\x16\n\x0esealing_key_id\x18\x05 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"[\n\x11SubmitManyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x34\n\x0bsubmissions\x18\x02 \x03(\x0b\x32\x1f.trimask_proto.v1.SubmitRequest\"G\n\x12SubmitManyResponse\x12\x31\n\x08outcomes\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.SubmitOutcome\"{\n\rSubmitOutcome\x12\x31\n\x07receipt\x18\x01 \x01(\x0b\x32 .trimask_proto.v1.SubmitResponse\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\x03\"\x17\n\x15GetSealingKeysRequest\"J\n\x16GetSealingKeysResponse\x12\x30\n\x04keys\x18\x01 \x03(\x0b\x32\".trimask_proto.v1.SealingKeyRecord\"k\n\x10SealingKeyRecord\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12\x18\n\x10\x61\x63tivate_time_ms\x18\x02 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"O\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\x12\x12\n\ninvitation\x18\x03 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\xd7\x03\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12[\n\nSubmitMany\x12#.trimask_proto.v1.SubmitManyRequest\x1a$.trimask_proto.v1.SubmitManyResponse(\x01\x30\x01\x12\x63\n\x0eGetSealingKeys\x12\'.trimask_proto.v1.GetSealingKeysRequest\x1a(.trimask_proto.v1.GetSealingKeysResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponse\x12`\n\rAskSubmission\x12&.trimask_proto.v1.AskSubmissionRequest\x1a\'.trimask_proto.v1.AskSubmissionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!trimask_proto/v1/submission.proto\x12\x10trimask_proto.v1\"h\n\x14\x41skSubmissionRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x13\n\x0bsealed_hash\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\"\'\n\x15\x41skSubmissionResponse\x12\x0e\n\x06reason\x18\x01 \x01(\t\"~\n\rSubmitRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x15\n\rsubmission_id\x18\x02 \x01(\x0c\x12\x18\n\x10sealed_component\x18\x03 \x01(\x0c\x12\x12\n\ninvitation\x18\x04 \x01(\x0c\x12\x16\n\x0esealing_key_id\x18\x05 \x01(\x0c\"<\n\x0eSubmitResponse\x12\x17\n\x0freceive_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"[\n\x11SubmitManyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x34\n\x0bsubmissions\x18\x02 \x03(\x0b\x32\x1f.trimask_proto.v1.SubmitRequest\"G\n\x12SubmitManyResponse\x12\x31\n\x08outcomes\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.SubmitOutcome\"{\n\rSubmitOutcome\x12\x31\n\x07receipt\x18\x01 \x01(\x0b\x32 .trimask_proto.v1.SubmitResponse\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\x03\"\x17\n\x15GetSealingKeysRequest\"J\n\x16GetSealingKeysResponse\x12\x30\n\x04keys\x18\x01 \x03(\x0b\x32\".trimask_proto.v1.SealingKeyRecord\"k\n\x10SealingKeyRecord\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12\x18\n\x10\x61\x63tivate_time_ms\x18\x02 \x01(\x03\x12\x16\n\x0e\x65xpire_time_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"O\n\x0fWithdrawRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x16\n\x0ewithdrawal_key\x18\x02 \x01(\x0c\x12\x12\n\ninvitation\x18\x03 \x01(\x0c\"?\n\x10WithdrawResponse\x12\x18\n\x10withdraw_time_ms\x18\x01 \x01(\x03\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x32\xd7\x03\n\x11SubmissionService\x12K\n\x06Submit\x12\x1f.trimask_proto.v1.SubmitRequest\x1a .trimask_proto.v1.SubmitResponse\x12[\n\nSubmitMany\x12#.trimask_proto.v1.SubmitManyRequest\x1a$.trimask_proto.v1.SubmitManyResponse(\x01\x30\x01\x12\x63\n\x0eGetSealingKeys\x12\'.trimask_proto.v1.GetSealingKeysRequest\x1a(.trimask_proto.v1.GetSealingKeysResponse\x12Q\n\x08Withdraw\x12!.trimask_proto.v1.WithdrawRequest\x1a\".trimask_proto.v1.WithdrawResponse\x12`\n\rAskSubmission\x12&.trimask_proto.v1.AskSubmissionRequest\x1a\'.trimask_proto.v1.AskSubmissionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,29 +32,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.submission
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ASKSUBMISSIONREQUEST']._serialized_start=55
-  _globals['_ASKSUBMISSIONREQUEST']._serialized_end=139
-  _globals['_ASKSUBMISSIONRESPONSE']._serialized_start=141
-  _globals['_ASKSUBMISSIONRESPONSE']._serialized_end=180
-  _globals['_SUBMITREQUEST']._serialized_start=182
-  _globals['_SUBMITREQUEST']._serialized_end=308
-  _globals['_SUBMITRESPONSE']._serialized_start=310
-  _globals['_SUBMITRESPONSE']._serialized_end=370
-  _globals['_SUBMITMANYREQUEST']._serialized_start=372
-  _globals['_SUBMITMANYREQUEST']._serialized_end=463
-  _globals['_SUBMITMANYRESPONSE']._serialized_start=465
-  _globals['_SUBMITMANYRESPONSE']._serialized_end=536
-  _globals['_SUBMITOUTCOME']._serialized_start=538
-  _globals['_SUBMITOUTCOME']._serialized_end=661
-  _globals['_GETSEALINGKEYSREQUEST']._serialized_start=663
-  _globals['_GETSEALINGKEYSREQUEST']._serialized_end=686
-  _globals['_GETSEALINGKEYSRESPONSE']._serialized_start=688
-  _globals['_GETSEALINGKEYSRESPONSE']._serialized_end=762
-  _globals['_SEALINGKEYRECORD']._serialized_start=764
-  _globals['_SEALINGKEYRECORD']._serialized_end=871
-  _globals['_WITHDRAWREQUEST']._serialized_start=873
-  _globals['_WITHDRAWREQUEST']._serialized_end=952
-  _globals['_WITHDRAWRESPONSE']._serialized_start=954
-  _globals['_WITHDRAWRESPONSE']._serialized_end=1017
-  _globals['_SUBMISSIONSERVICE']._serialized_start=1020
-  _globals['_SUBMISSIONSERVICE']._serialized_end=1491
+  _globals['_ASKSUBMISSIONREQUEST']._serialized_end=159
+  _globals['_ASKSUBMISSIONRESPONSE']._serialized_start=161
+  _globals['_ASKSUBMISSIONRESPONSE']._serialized_end=200
+  _globals['_SUBMITREQUEST']._serialized_start=202
+  _globals['_SUBMITREQUEST']._serialized_end=328
+  _globals['_SUBMITRESPONSE']._serialized_start=330
+  _globals['_SUBMITRESPONSE']._serialized_end=390
+  _globals['_SUBMITMANYREQUEST']._serialized_start=392
+  _globals['_SUBMITMANYREQUEST']._serialized_end=483
+  _globals['_SUBMITMANYRESPONSE']._serialized_start=485
+  _globals['_SUBMITMANYRESPONSE']._serialized_end=556
+  _globals['_SUBMITOUTCOME']._serialized_start=558
+  _globals['_SUBMITOUTCOME']._serialized_end=681
+  _globals['_GETSEALINGKEYSREQUEST']._serialized_start=683
+  _globals['_GETSEALINGKEYSREQUEST']._serialized_end=706
+  _globals['_GETSEALINGKEYSRESPONSE']._serialized_start=708
+  _globals['_GETSEALINGKEYSRESPONSE']._serialized_end=782
+  _globals['_SEALINGKEYRECORD']._serialized_start=784
+  _globals['_SEALINGKEYRECORD']._serialized_end=891
+  _globals['_WITHDRAWREQUEST']._serialized_start=893
+  _globals['_WITHDRAWREQUEST']._serialized_end=972
+  _globals['_WITHDRAWRESPONSE']._serialized_start=974
+  _globals['_WITHDRAWRESPONSE']._serialized_end=1037
+  _globals['_SUBMISSIONSERVICE']._serialized_start=1040
+  _globals['_SUBMISSIONSERVICE']._serialized_end=1511
 # @@protoc_insertion_point(module_scope)

@@ -27,22 +27,28 @@ class AskSubmissionRequest(_message.Message):
     STUDY_ID_FIELD_NUMBER: _builtins.int
     SUBMISSION_ID_FIELD_NUMBER: _builtins.int
     SEALED_HASH_FIELD_NUMBER: _builtins.int
+    INVITATION_FIELD_NUMBER: _builtins.int
     study_id: _builtins.bytes
     """SHA-256 id of the study."""
     submission_id: _builtins.bytes
     """Id of the submission, 16 bytes."""
     sealed_hash: _builtins.bytes
     """SHA-256 of the sealed component that this provider was sent."""
+    invitation: _builtins.bytes
+    """Instead of these two: what shows an invitation (as in SubmitRequest, without digests, its key's signature being over an
+    empty submission id, which admits none).
+    """
     def __init__(
         self,
         *,
         study_id: _builtins.bytes = ...,
         submission_id: _builtins.bytes = ...,
         sealed_hash: _builtins.bytes = ...,
+        invitation: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sealed_hash", b"sealed_hash", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["invitation", b"invitation", "sealed_hash", b"sealed_hash", "study_id", b"study_id", "submission_id", b"submission_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -57,7 +63,8 @@ class AskSubmissionResponse(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Empty if it was taken in and not refused since; else the reason: "out_of_frame", "wrong_tags", "submission_withdrawn",
-    "incomplete_submission"; "unknown_submission" if no such bytes were taken in, or their study is erased.
+    "incomplete_submission"; "unknown_submission" if no such bytes were taken in, or their study is erased. Of an invitation:
+    empty if it can still be used here, else "invitation_expired" or "invitation_used".
     """
     def __init__(
         self,

@@ -101,7 +101,8 @@ class SubmissionServiceServicer:
 
     def AskSubmission(self, request, context):
         """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
-        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block. Or, for whoever has an
+        invitation and has sent nothing yet, whether it was used.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

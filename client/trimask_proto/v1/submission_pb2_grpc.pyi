@@ -51,7 +51,8 @@ class SubmissionServiceStub:
     """
     AskSubmission: _grpc.UnaryUnaryMultiCallable[_submission_pb2.AskSubmissionRequest, _submission_pb2.AskSubmissionResponse]
     """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
-    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block. Or, for whoever has an
+    invitation and has sent nothing yet, whether it was used.
     """
 
 @_typing.type_check_only
@@ -77,7 +78,8 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     """
     AskSubmission: _aio.UnaryUnaryMultiCallable[_submission_pb2.AskSubmissionRequest, _submission_pb2.AskSubmissionResponse]  # type: ignore[assignment]
     """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
-    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+    SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block. Or, for whoever has an
+    invitation and has sent nothing yet, whether it was used.
     """
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -130,7 +132,8 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_submission_pb2.AskSubmissionResponse, _abc.Awaitable[_submission_pb2.AskSubmissionResponse]]:
         """Whether a submission that this provider gave a receipt for was refused by the check that came later. For whoever knows the
-        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block.
+        SHA-256 of the sealed component, which is in the receipt; nobody is told whether it is in a block. Or, for whoever has an
+        invitation and has sent nothing yet, whether it was used.
         """
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -42,6 +42,17 @@ export async function studyState(transport, study) {
   return STUDY_STATES[decodeMessage("GetStudyStatusResponse", answer, "the collector's answer")["state"]] ?? "unknown";
 }
 
+/**
+ * Why an invitation would bring nothing, by the word of R1, which is sent to first and so decides about it: "" if it would.
+ * What it is shown is over an empty submission id, and admits none.
+ * @param {Transport} transport @param {Study} study @param {import("./invitation.js").Invitation} invitation
+ */
+export async function whyNotAdmitted(transport, study, invitation) {
+  const request = encodeMessage("AskSubmissionRequest", { studyId: study.id, invitation: await invitation.admit(new Uint8Array(), []) });
+  const answer = await transport.call(originOf(study, "R1"), `${SERVICE}.SubmissionService/AskSubmission`, request, KEYS_MS);
+  return decodeMessage("AskSubmissionResponse", answer, "the answer of R1")["reason"];
+}
+
 /** What private answers about the study have cost so far; `Refused` for a study without a budget. @param {Transport} transport @param {Study} study */
 export async function spentBudget(transport, study) {
   if (study.protection.budget === null) throw new Refused(reason("no_budget"), "this study has no budget");

@@ -8,6 +8,8 @@ export const MESSAGES = /** @type {const} */ ({
   SealingKeyRecord: [[1, "publicKey", "bytes"], [2, "activateTimeMs", "int64"], [3, "expireTimeMs", "int64"], [4, "signature", "bytes"]],
   WithdrawRequest: [[1, "studyId", "bytes"], [2, "withdrawalKey", "bytes"], [3, "invitation", "bytes"]],
   WithdrawResponse: [[1, "withdrawTimeMs", "int64"], [2, "signature", "bytes"]],
+  AskSubmissionRequest: [[1, "studyId", "bytes"], [2, "submissionId", "bytes"], [3, "sealedHash", "bytes"], [4, "invitation", "bytes"]],
+  AskSubmissionResponse: [[1, "reason", "string"]],
   GetStudyRequest: [[1, "studyId", "bytes"], [2, "forDevice", "bool"]],
   GetStudyResponse: [[1, "signedStudy", "bytes"]],
   GetBudgetRequest: [[1, "studyId", "bytes"]],

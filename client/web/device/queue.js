@@ -157,18 +157,25 @@ export class Queue {
 
   /**
    * What would be refused anyway, before a person is asked: `Refused` with invitation_expired, no_invitation or
-   * already_answered from what is here; with study_closed if the collector can be asked and says so.
+   * already_answered from what is here; with study_closed if the collector can be asked and says so, with invitation_used if R1
+   * says so, which decides about an invitation.
    * @param {string} studyId
    */
   async checkOpen(studyId) {
     const { study, invitation } = await this.study(studyId);
     await this.#refuseSecond(studyId);
     this.#refuseUninvited(study, invitation);
-    const state = await calls.studyState(this.transport, study).catch((error) => {
+    const unknown = (/** @type {unknown} */ error) => {
       if (error instanceof DeviceError) return "unknown";
       throw error;
-    });
+    };
+    const [state, admitted] = await Promise.all([
+      calls.studyState(this.transport, study).catch(unknown),
+      invitation === null ? "" : calls.whyNotAdmitted(this.transport, study, invitation).catch(unknown),
+    ]);
     if (state === "closing" || state === "closed") throw new Refused(reason("study_closed"), "this study takes no more answers");
+    if (admitted === "invitation_used") throw new Refused(reason(admitted), "this invitation was used before");
+    if (admitted === "invitation_expired") throw new Refused(reason(admitted), "the time of this invitation is over");
   }
 
   /** @param {string} studyId */

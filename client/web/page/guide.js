@@ -95,8 +95,8 @@ export class Guide {
 
   // A study
 
-  /** @param {Keeper} keeper @param {Opened} opened */
-  async open(keeper, opened) {
+  /** @param {Keeper} keeper @param {Opened} opened @param {boolean} [check] whether what would be refused is asked for */
+  async open(keeper, opened, check = true) {
     this.maybeKeeper = keeper;
     this.maybeOpened = opened;
     this.maybePart = new Participation(opened.form, this.language);
@@ -106,7 +106,7 @@ export class Guide {
     this.entry = await keeper.entry();
     if (this.entry === null) {
       this.go(this.part.step);
-      await this.checkOpen();
+      if (check) await this.checkOpen();
       return;
     }
     this.showEntry();
@@ -183,6 +183,11 @@ export class Guide {
     this.repeat = repeat;
     this.problem = explain(error);
     this.go("problem");
+  }
+
+  /** Whether a problem leaves answers behind, to be seen and sent with another invitation. */
+  get hasAnswers() {
+    return this.entry === null && Object.keys(this.maybePart?.responses ?? {}).length > 0;
   }
 
   /** From a problem that may have passed: once more what led to it. */
@@ -447,7 +452,7 @@ export class Guide {
     try {
       await this.keeper.discard(this.shown.submissionId);
       this.entry = null;
-      await this.open(this.keeper, this.opened);
+      await this.open(this.keeper, this.opened, false);
     } catch (error) {
       this.failed(error);
     }

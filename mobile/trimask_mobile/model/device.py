@@ -18,9 +18,10 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_core.form.font_coverage import app_languages
 from trimask_core.form.form import Form
 from trimask_core.study.definition import Study
+from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Standing, load_directories
-from trimask_core.submit.invitation import Link
+from trimask_core.submit.invitation import Invitation, Link
 from trimask_core.submit.receipt import read_receipt
 from trimask_mobile.model.participation import Consent
 
@@ -33,7 +34,8 @@ _KEYS = ("device.key", "device.key.wrapped")  # a computer's, a phone's (`phone.
 
 @dataclass(frozen=True)
 class Opened:
-    """A study this device has joined, and what it has of it. `expires_ms`: when its invitation ends, if it has one."""
+    """A study this device has joined, and what it has of it. `expires_ms`: when its invitation ends, if it has one. `page`:
+    the link to the study's page in a browser, with the invitation; empty if it has none."""
 
     study: Study
     form: Form
@@ -41,6 +43,12 @@ class Opened:
     entry: Entry | None
     parties: tuple[Standing, ...] = ()
     expires_ms: int | None = None
+    page: str = ""
+
+
+def page_of(web: Web | None, study_id: bytes, invitation: Invitation | None) -> str:
+    """The link to a study's page, on the first of its hosts, with the invitation; empty where it has none."""
+    return "" if web is None else str(Link(web.hosts[0], study_id, invitation))
 
 
 class _Watched:
@@ -156,8 +164,16 @@ class Device:
         shown = app_languages(form)
         if shown:  # else the guide says so before a person begins; a receipt is shown all the same
             form = replace(form, languages=shown)
-        ends = None if client.invitation is None else client.invitation.expires_ms
-        return Opened(study, form, self.queue.draft(study_id), self._entry(study_id), client.parties, ends)
+        invitation = client.invitation
+        return Opened(
+            study,
+            form,
+            self.queue.draft(study_id),
+            self._entry(study_id),
+            client.parties,
+            None if invitation is None else invitation.expires_ms,
+            page_of(study.web, study_id, invitation),
+        )
 
     def _entry(self, study_id: bytes) -> Entry | None:
         """What was sent of a study; who has withdrawn may answer again."""

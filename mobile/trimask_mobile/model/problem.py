@@ -27,11 +27,13 @@ class DiskError(TrimaskError):
 
 @dataclass(frozen=True)
 class Problem:
-    """`kind` names the texts; `detail` is the software's own words, for whoever is asked for help."""
+    """`kind` names the texts; `detail` is the software's own words, for whoever is asked for help; `page` the study's, where
+    a browser can do what this app cannot."""
 
     kind: str
     detail: str = ""
     again: bool = False
+    page: str = ""
 
     def title(self, words: Catalogue) -> str:
         """What happened."""

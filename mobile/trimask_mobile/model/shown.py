@@ -87,6 +87,9 @@ class Shown:
         self.busy = False
         self.problem: Problem | None = None
         self.sends_when_closed = False
+        # What the system can do: whether it reads the screen aloud, and a browser.
+        self.reads_aloud: Callable[[], bool] = lambda: False
+        self.browse: Callable[[str], None] = lambda _address: None
         self.scale = 1.0
         self.language = language
         self.refuse_unknown = False

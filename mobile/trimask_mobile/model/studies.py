@@ -76,7 +76,7 @@ class Institutions:
 
 @dataclass(frozen=True)
 class Loss:
-    """What removing `study_id` (empty: everything) takes away; titles by what they would lose."""
+    """What removing `study_id` (empty: everything) takes away: titles by what they would lose, receipts with theirs."""
 
     study_id: bytes
     titles: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Loss:
     withdrawing: tuple[str, ...] = ()
     drafts: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    receipts: tuple[Receipt, ...] = ()
+    receipts: tuple[tuple[str, Receipt], ...] = ()
     withdrawable: tuple[str, ...] = ()
 
     def sentences(self, words: Catalogue) -> list[str]:
@@ -110,7 +110,7 @@ def loss_of(device: Device, study_id: bytes = b"") -> Loss:
     def of(*states: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.title for line in lines if line.state in states))
 
-    kept = [line.entry.receipt for line in lines if line.entry is not None]
+    kept = [(line.title, line.entry.receipt) for line in lines if line.entry is not None]
     return Loss(
         study_id,
         tuple(dict.fromkeys(line.title for line in lines if line.title)),
@@ -118,7 +118,7 @@ def loss_of(device: Device, study_id: bytes = b"") -> Loss:
         of("withdrawing"),
         of("draft"),
         of("refused"),
-        tuple(receipt for receipt in kept if receipt is not None),
+        tuple((title, receipt) for title, receipt in kept if receipt is not None),
         of("sent"),
     )
 
@@ -247,9 +247,21 @@ class Studies:
         if link.invitation is not None and link.invitation.expires_ms <= shown.device.clock.now_ms():
             shown.stop(Problem("expired"))
             return
+        if link.on_web and self._in_browser(str(link)):
+            return
         shown.busy, device = True, shown.device
         shown.changed()
         shown.runner.network(lambda: device.open_link(link), self.open_study, shown.failed)
+
+    def _in_browser(self, page: str) -> bool:
+        """For whom the phone reads the screen aloud, the study's page is opened instead; whether it was."""
+        shown = self._shown
+        if not page or shown.mode != "own" or not shown.reads_aloud():
+            return False
+        self.link_text = ""
+        shown.browse(page)
+        shown.stop(Problem("aloud", page=page))
+        return True
 
     def _import(self, text: str) -> None:
         """A receipt of another device, as its file's text or its link: kept, and shown."""
@@ -299,8 +311,12 @@ class Studies:
 
     def _take_part(self, opened: Opened) -> None:
         form = opened.form
+        begun = opened.draft is not None and opened.draft.get("step") != "study"
+        if not begun and self._in_browser(opened.page):
+            return
         if not app_languages(form):
-            self._shown.stop(Problem("unshowable", ", ".join(form.languages)))
+            page = opened.page if self._shown.mode == "own" else ""
+            self._shown.stop(Problem("unshowable", ", ".join(form.languages), page=page))
             return
         self._answering.begin(opened.study.id, form, opened.draft)
         self.tell()

@@ -5,17 +5,20 @@ Sending is shown as mask, split, and an upload to each institution by name.
 
 from __future__ import annotations
 
+import datetime as dt
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from trimask_client import Entry
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.submit.receipt import receipt_link
+from trimask_core.submit.receipt import Receipt, receipt_link
 from trimask_mobile.model.answering import Answering
 from trimask_mobile.model.device import CallState
 from trimask_mobile.model.shown import SETTLED, Shown
 from trimask_mobile.model.study_list import Item, item, items
+from trimask_mobile.model.words import Catalogue
 
 # "later": not this time, and tried again.
 StepState = Literal["waiting", "busy", "done", "later", "failed"]
@@ -87,6 +90,16 @@ class Sending:
         for number, (one, provider) in enumerate(zip(self.uploads, item.providers, strict=True), 1):
             one.state = "done" if provider.has_it else left
             one.cause = causes.get(f"R{number}", "")
+
+
+def receipt_name(receipt: Receipt, title: str, words: Catalogue) -> str:
+    """A file's name that a person recognises, as the page's: the study, and the day it was sent."""
+    sent = max(item.receive_time_ms for item in receipt.providers)
+    day = dt.datetime.fromtimestamp(sent / 1000, dt.UTC).astimezone().date()
+    name = f"{words.say('receipt.file')} {title} {day.isoformat()}"
+    return (
+        "".join(one for one in name if one in " -" or unicodedata.category(one)[0] in "LMN")[:120] + ".json"
+    )
 
 
 class Submissions:
@@ -241,6 +254,12 @@ class Submissions:
         """The receipt as it is saved or shared."""
         receipt = self.entry.receipt
         return "" if receipt is None else receipt.to_json()
+
+    @property
+    def receipt_name(self) -> str:
+        """What the file of it is called."""
+        receipt, title = self.entry.receipt, "" if self.item is None else self.item.title
+        return "" if receipt is None else receipt_name(receipt, title, self._shown.words)
 
     @property
     def shared_json(self) -> str:

@@ -180,8 +180,8 @@ class ReceiptScreen(Page):
 
     def save_it(self) -> None:
         """To a file."""
-        name = f"trimask-receipt-{self.guide.submissions.item.entry.submission_id.hex()[:12]}.json"
-        self.save(name, self.guide.submissions.receipt_json, self._saved, self._unsaved)
+        submissions = self.guide.submissions
+        self.save(submissions.receipt_name, submissions.receipt_json, self._saved, self._unsaved)
 
     def _saved(self, where: str) -> None:
         self.tone, self.saved = "success", self.guide.shown.words.say("receipt.saved", where=where)

@@ -11,6 +11,7 @@ from typing import Any
 from kivy.properties import ObjectProperty, StringProperty
 
 from trimask_mobile.model.study_list import Item, spent_words
+from trimask_mobile.model.submissions import receipt_name
 from trimask_mobile.model.words import LANGUAGES
 from trimask_mobile.theme import SCALES
 from trimask_mobile.widgets.basics import Card, Note, PushButton, Stack, StateCard
@@ -157,8 +158,16 @@ class ProblemScreen(Page):
         ids.studies.disabled = self.bare = self.guide.shown.mode == "stuck"
         self.back = not self.bare
         ids.studies.opacity = 0 if ids.studies.disabled else 1
-        ids.again.disabled = not problem.again
-        ids.again.opacity = 1 if problem.again else 0
+        ids.again.text = words.say("browser.open" if problem.page else "problem.again")
+        ids.again.disabled = not (problem.again or problem.page)
+        ids.again.opacity = 0 if ids.again.disabled else 1
+
+    def go_on(self) -> None:
+        """To the study's page, where the problem is this app; else once more."""
+        if self.guide.shown.problem.page:
+            self.guide.shown.browse(self.guide.shown.problem.page)
+        else:
+            self.guide.again()
 
 
 class RemoveScreen(Page):
@@ -201,8 +210,8 @@ class RemoveScreen(Page):
             if names:
                 self.tone, self.saved = "success", say("remove.saved", names=", ".join(names))
             if left:
-                receipt = left.pop(0)
-                name = f"trimask-receipt-{receipt.submission_id.hex()[:12]}.json"
+                title, receipt = left.pop(0)
+                name = receipt_name(receipt, title, self.guide.shown.words)
                 self.save(name, receipt.to_json(), saved, failed)
 
         saved()

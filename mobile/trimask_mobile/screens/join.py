@@ -82,6 +82,13 @@ class Sentence(BoxLayout):
     text = StringProperty("")
 
 
+class BrowserWay(Stack):
+    """Who does better on the study's page, with its link and a button that opens it."""
+
+    page = StringProperty("")
+    browse = ObjectProperty(None)
+
+
 class StudyLayers(Stack):
     """What is one touch away: who sees what, how well a person is hidden, where answers go, the exact statement."""
 
@@ -99,6 +106,8 @@ class StudyLayers(Stack):
         invited = opened is not None and opened.expires_ms is not None
         ids.once.text = words.say("study.once") if invited else ""
         ids.contact.text = words.say("study.contact", contact=story.contact)
+        if opened is not None and opened.page and guide.shown.mode == "own" and not ids.browser.children:
+            ids.browser.add_widget(BrowserWay(page=opened.page, browse=guide.shown.browse))
         ids.way.text = story.way
         ids.promise.text = story.promise
         ids.promises.clear_widgets()

@@ -140,7 +140,11 @@ SERVICES: dict[str, dict[str, Rule]] = {
             note="a stream: each message passes the gate by itself, each submission in it as in Submit",
         ),
         "GetSealingKeys": _PARTICIPANT,
-        "AskSubmission": _rule(Role.ANYONE, note="anybody who has the receipt, by the hash in it"),
+        "AskSubmission": _rule(
+            Role.ANYONE,
+            browser=True,
+            note="anybody who has the receipt, by the hash in it, or an invitation, by its key",
+        ),
         "Withdraw": _rule(
             Role.ANYONE, browser=True, note="anybody who has the withdrawal key, which is on the device alone"
         ),

@@ -32,6 +32,15 @@ def bind(tx: Transaction, admission: Admission, now_ms: int) -> None:
         raise Refused(Reason.INVITATION_USED, "this invitation was used before, for another submission")
 
 
+def why_refused(tx: Transaction, admission: Admission, now_ms: int) -> Reason | None:
+    """Why an invitation would bring no submission of a person's who has sent none; None if it would."""
+    if admission.expires_ms <= now_ms:
+        return Reason.INVITATION_EXPIRED
+    key = (admission.study_id, admission.public_key)
+    used = tx.row("SELECT 1 FROM invitations WHERE study_id = ? AND invitation_id = ?", key)
+    return None if used is None else Reason.INVITATION_USED
+
+
 def count_used(tx: Transaction, study_id: bytes) -> int:
     """How many came with a submission."""
     row = tx.row("SELECT count(*) FROM invitations WHERE study_id = ?", (study_id,))

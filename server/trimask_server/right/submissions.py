@@ -210,8 +210,19 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.AskSubmissionRequest, context: Context
     ) -> submission_pb2.AskSubmissionResponse:
         study = self._node.studies.get(request.study_id)
-        reason = await self._rows.why_refused(study.id, request.submission_id, request.sealed_hash)
+        if request.invitation:
+            reason = await self._why_not_admitted(study, request.invitation)
+        else:
+            reason = await self._rows.why_refused(study.id, request.submission_id, request.sealed_hash)
         return submission_pb2.AskSubmissionResponse(reason="" if reason is None else str(reason))
+
+    async def _why_not_admitted(self, study: Study, invitation: bytes) -> Reason | None:
+        """Told only to whoever has the invitation's key: a public key alone asks nothing."""
+        admission = _admission(study, b"", invitation)
+        if admission is None:
+            return None
+        now_ms = self._node.clock.now_ms()
+        return await self._node.database.read(lambda tx: invitations.why_refused(tx, admission, now_ms))
 
     async def Withdraw(
         self, request: submission_pb2.WithdrawRequest, context: Context

@@ -104,3 +104,21 @@ def test_without_the_devices_signature_r1_spends_them_all(lab: Lab, monkeypatch:
     answers, complete = attack(lab, monkeypatch)
     assert [first for first, *_ in answers] == ["taken in"] * INVITED
     assert complete == 0
+
+
+def test_what_asks_whether_an_invitation_was_used_admits_nothing(lab: Lab) -> None:
+    """R1 is shown it before anything is sent: neither a submission nor a withdrawal can come with it anywhere."""
+    signed = lab.open_study(admission="invited")
+    (link,) = invitations.make_invitations(signed.study, lab.owner, 1, FAR, lambda _: None)
+    assert link.invitation is not None
+    shown = link.invitation.admit_nothing()
+    with Client(signed, attempts=1) as client:
+        own = client.prepare({"x": 10.0, "y": 4.0})
+        for submission_id in (b"", own.submission_id):
+            assert spend(signed, submission_id, shown.to_bytes())[0] == "bad_invitation"
+            assert set(spend(signed, submission_id, shown.to_bytes())) <= {"bad_invitation", "malformed"}
+        with pytest.raises(Refused) as caught:
+            client.withdraw(own.withdrawal_key, 2, shown.to_bytes())
+        assert caught.value.reason == "bad_invitation"
+    with Client(signed, invitation=link.invitation, attempts=1) as client:
+        assert len(client.submit({"x": 10.0, "y": 4.0}).providers) == lab.right

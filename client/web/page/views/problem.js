@@ -14,7 +14,9 @@ export function problemView(guide) {
       h("p", {}, guide.say(`problem.${kind}.advice`, values)),
       contact(guide),
       detail ? h("p", { class: "soft hash" }, guide.say("problem.detail", { detail })) : null,
-      again ? h("div", { class: "row" }, button(guide.say("problem.again"), () => guide.again(), { class: "main" })) : null,
+      h("div", { class: "row" },
+        again && button(guide.say("problem.again"), () => guide.again(), { class: "main" }),
+        !again && guide.hasAnswers && button(guide.say("sending.return"), () => guide.go(guide.part.step), { class: "main" })),
     ],
   };
 }

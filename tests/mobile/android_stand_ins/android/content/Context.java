@@ -3,6 +3,7 @@ package android.content;
 import android.app.job.JobScheduler;
 import android.content.pm.ApplicationInfo;
 import android.content.pm.PackageManager;
+import android.view.accessibility.AccessibilityManager;
 import java.io.File;
 
 public class Context {
@@ -25,6 +26,7 @@ public class Context {
     }
 
     public Object getSystemService(String name) {
+        if (name.equals("accessibility")) return new AccessibilityManager();
         return name.equals("jobscheduler") ? SCHEDULER : null;
     }
 

@@ -5,12 +5,16 @@ import android.os.Bundle;
 
 public class Intent {
     public static final String ACTION_CREATE_DOCUMENT = "android.intent.action.CREATE_DOCUMENT";
+    public static final String ACTION_VIEW = "android.intent.action.VIEW";
+    public static final String CATEGORY_BROWSABLE = "android.intent.category.BROWSABLE";
     public static final String CATEGORY_OPENABLE = "android.intent.category.OPENABLE";
     public static final String EXTRA_TITLE = "android.intent.extra.TITLE";
     public final String action;
     public String category;
     public String type;
     public String title;
+    public Uri data;
+    public Intent selector;
 
     public Intent(String action) {
         this.action = action;
@@ -23,6 +27,15 @@ public class Intent {
     public Intent addCategory(String category) {
         this.category = category;
         return this;
+    }
+
+    public Intent setData(Uri data) {
+        this.data = data;
+        return this;
+    }
+
+    public void setSelector(Intent selector) {
+        this.selector = selector;
     }
 
     public Intent setType(String type) {

@@ -24,6 +24,10 @@ public class SDLActivity extends Context {
         return resolver;
     }
 
+    public void startActivity(Intent intent) {
+        started = intent;
+    }
+
     public void startActivityForResult(Intent intent, int requestCode) {
         started = intent;
         request = requestCode;

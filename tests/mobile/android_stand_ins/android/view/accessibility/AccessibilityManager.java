@@ -1,0 +1,9 @@
+package android.view.accessibility;
+
+public class AccessibilityManager {
+    public static boolean exploring = false;
+
+    public boolean isTouchExplorationEnabled() {
+        return exploring;
+    }
+}
