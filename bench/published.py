@@ -101,7 +101,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
             await ledger.note_bound(block_id, b"".join(sign_bound(key, plan) for key in keys))
             await factors.pool(study.id, block_id, block, rows)
         (release,) = await catalogue.releases(study.id)
-        dataset_id = await Publisher(context, factors).publish(signed, release, Tally(0, {}))
+        dataset_id = await Publisher(context, factors).publish(signed, release, Tally(0, {}, {}))
         ((_, _, manifest, _),) = await catalogue.datasets(study.id)
     finally:
         await host.stop(0.0)

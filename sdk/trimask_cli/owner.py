@@ -19,7 +19,6 @@ from trimask.data.catalogue import AbandonedBlock, StudyStatus
 from trimask.data.connection import connect
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError
-from trimask_core.basics.refusals import Alarm
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
@@ -152,20 +151,16 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     if progress.invitations_used:
         words = ", ".join(f"{role} {count:,}" for role, count in progress.invitations_used.items())
         table.add_row("invitations used, as each right provider counts", words)
+    if progress.sent_together:
+        words = ", ".join(f"{count:,} to {role}" for role, count in progress.sent_together.items())
+        table.add_row("people whose answers an institution has, submitted together", words)
     for role, counts in progress.refusals.items():
         if counts is None:
             table.add_row(f"{role}", Text("did not answer", style="red"))
             continue
         for what, some in (("in this study", progress.study_refusals.get(role, {})), ("in all", counts)):
-            together = some.get(Alarm.SENT_FOR_OTHERS, 0)
-            if together:
-                table.add_row(f"sent to {role} by an institution for people, {what}", f"{together:,}")
-            if len(some) > bool(together):
-                words = ", ".join(
-                    f"{reason} {count:,}"
-                    for reason, count in sorted(some.items())
-                    if reason != Alarm.SENT_FOR_OTHERS
-                )
+            if some:
+                words = ", ".join(f"{reason} {count:,}" for reason, count in sorted(some.items()))
                 table.add_row(f"refused by {role}, {what}", words)
     return Group(table, Text(progress.note, style="yellow")) if progress.note else table
 

@@ -186,14 +186,15 @@ def test_repro_one_block_is_not_one_blocks(study_folder: Path) -> None:
 
 
 def test_people_sent_by_an_institution_are_no_refusals(study_folder: Path) -> None:
-    counts = {"R1": {"malformed": 2, "sent_for_others": 1200}, "R2": {"sent_for_others": 1200}}
-    status = StudyStatus("open", 0, 0, 32, 0, 1, 0, 1, "", {"R1": {}, "R2": {}}, study_refusals=counts)
+    counts, together = {"R1": {"malformed": 2}}, {"R1": 1200, "R2": 1100}
+    status = StudyStatus(
+        "open", 0, 0, 32, 0, 1, 0, 1, "", {"R1": {}, "R2": {}}, study_refusals=counts, sent_together=together
+    )
     console = Console(width=120)
     with console.capture() as shown:
         console.print(render_status(read_signed(study_folder / "study.json").study, status))
     rows = [" ".join(line.split()) for line in shown.get().splitlines()]
     assert [row for row in rows if "R1" in row or "R2" in row] == [
-        "sent to R1 by an institution for people, in this study 1,200",
+        "people whose answers an institution has, submitted together 1,200 to R1, 1,100 to R2",
         "refused by R1, in this study malformed 2",
-        "sent to R2 by an institution for people, in this study 1,200",
     ]

@@ -49,6 +49,9 @@ def test_demo_reports_the_three_fits(finished: tuple[Path, str]) -> None:
     }  # fmt: skip
     report = json.loads((out / "report.json").read_text())
     assert report["participants"] == 300
+    said = (out / "README.md").read_text()
+    assert "from an institution that has their answers" in said
+    assert "R1 300, R2 300, R3 300, R4 300" in said
     fits = report["fits"]
     truth = {item["name"]: item for item in fits["rows"]["coefficients"]}
     release = {item["name"]: item for item in fits["release"]["coefficients"]}

@@ -179,6 +179,7 @@ def _write_release(
             "rows": len(X),
             "failed_attempts": 0,
             "refusals": {"R1": {"bad_component": 1}},
+            "sent_together": {"R1": 20, "R2": 21},
         },
         "files": [
             {"name": name, "bytes": len(held), "sha256": hashlib.sha256(held).hexdigest()}

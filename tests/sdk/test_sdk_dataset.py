@@ -78,6 +78,8 @@ def test_facts_of_a_dataset(noisy_folder: Path, noisy: Any) -> None:
     for words in (
         "Rows are not people",
         "second moments",
+        "came together, from an institution that has their answers",
+        "R1 20, R2 21",
         "Nothing nonlinear",
         "differential privacy",
         "2023-11-14",
@@ -360,6 +362,7 @@ def test_metadata_is_dcat_with_what_was_signed(noisy_folder: Path, noisy: Any) -
     assert file["dcat:byteSize"] == dataset.path.stat().st_size
     assert file["spdx:checksum"]["spdx:checksumValue"] == dataset.manifest.files[0].sha256
     assert "signed by the collector" in record["dct:provenance"]["dct:description"]
+    assert "came together, from an institution" in record["dct:provenance"]["dct:description"]
     variables = {item["schema:name"]: item for item in record["schema:variableMeasured"]}
     assert list(variables) == dataset.names
     sbp, west, log = variables["sbp"], variables["region_west"], variables["log_bmi"]

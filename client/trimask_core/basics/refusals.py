@@ -199,10 +199,6 @@ class Alarm(StrEnum):
     BAD_PRODUCTS = "bad_products", "A report's products are not those of its answers; it was left out."
     BAD_BITS = "bad_bits", "An answer of a report is outside its range; it was left out."
     BAD_LINEAR = "bad_linear", "A report chose no level or two, or lies outside the ball; it was left out."
-    SENT_FOR_OTHERS = (
-        "sent_for_others",
-        "A submission came among many, from who has many people's answers; it was taken in.",
-    )
     PEER_LOG_REWRITTEN = "peer_log_rewritten", "A provider's audit log was cut short or rewritten."
     BAD_AUDIT_HEAD = "bad_audit_head", "The signature of a provider's audit head does not verify."
     BAD_KEY_FILE = "bad_key_file", "The file of sealing keys cannot be used; the old keys are kept."

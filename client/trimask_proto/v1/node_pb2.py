@@ -26,7 +26,7 @@ from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 from trimask_proto.v1 import governance_pb2 as trimask__proto_dot_v1_dot_governance__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrimask_proto/v1/node.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a!trimask_proto/v1/governance.proto\"\'\n\x13\x44\x65scribeNodeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\xbb\x03\n\x14\x44\x65scribeNodeResponse\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\x0c\x12\x0f\n\x07\x62oot_id\x18\x04 \x01(\x0c\x12\x30\n\x08refusals\x18\x05 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x36\n\x0estudy_refusals\x18\x11 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x18\n\x10store_generation\x18\x07 \x01(\x0c\x12\x16\n\x0eworker_address\x18\x0f \x01(\t\x12\x18\n\x10worker_signature\x18\n \x01(\x0c\x12)\n\x07workers\x18\x16 \x03(\x0b\x32\x18.trimask_proto.v1.Worker\x12/\n\naudit_head\x18\x08 \x01(\x0b\x32\x1b.trimask_proto.v1.AuditHead\x12\x10\n\x08\x64raining\x18\t \x01(\x08\x12\x15\n\rclock_time_ms\x18\x14 \x01(\x03\x12\x18\n\x10invitations_used\x18\x15 \x01(\x04\",\n\x14RegisterStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"%\n\x15RegisterStudyResponse\x12\x0c\n\x04role\x18\x01 \x01(\t2\xce\x01\n\x0bNodeService\x12]\n\x0c\x44\x65scribeNode\x12%.trimask_proto.v1.DescribeNodeRequest\x1a&.trimask_proto.v1.DescribeNodeResponse\x12`\n\rRegisterStudy\x12&.trimask_proto.v1.RegisterStudyRequest\x1a\'.trimask_proto.v1.RegisterStudyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrimask_proto/v1/node.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a!trimask_proto/v1/governance.proto\"\'\n\x13\x44\x65scribeNodeRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\xd2\x03\n\x14\x44\x65scribeNodeResponse\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\x0c\x12\x0f\n\x07\x62oot_id\x18\x04 \x01(\x0c\x12\x30\n\x08refusals\x18\x05 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x36\n\x0estudy_refusals\x18\x11 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x18\n\x10store_generation\x18\x07 \x01(\x0c\x12\x16\n\x0eworker_address\x18\x0f \x01(\t\x12\x18\n\x10worker_signature\x18\n \x01(\x0c\x12)\n\x07workers\x18\x16 \x03(\x0b\x32\x18.trimask_proto.v1.Worker\x12/\n\naudit_head\x18\x08 \x01(\x0b\x32\x1b.trimask_proto.v1.AuditHead\x12\x10\n\x08\x64raining\x18\t \x01(\x08\x12\x15\n\rclock_time_ms\x18\x14 \x01(\x03\x12\x18\n\x10invitations_used\x18\x15 \x01(\x04\x12\x15\n\rsent_together\x18\x17 \x01(\x04\",\n\x14RegisterStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"%\n\x15RegisterStudyResponse\x12\x0c\n\x04role\x18\x01 \x01(\t2\xce\x01\n\x0bNodeService\x12]\n\x0c\x44\x65scribeNode\x12%.trimask_proto.v1.DescribeNodeRequest\x1a&.trimask_proto.v1.DescribeNodeResponse\x12`\n\rRegisterStudy\x12&.trimask_proto.v1.RegisterStudyRequest\x1a\'.trimask_proto.v1.RegisterStudyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,11 +36,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBENODEREQUEST']._serialized_start=115
   _globals['_DESCRIBENODEREQUEST']._serialized_end=154
   _globals['_DESCRIBENODERESPONSE']._serialized_start=157
-  _globals['_DESCRIBENODERESPONSE']._serialized_end=600
-  _globals['_REGISTERSTUDYREQUEST']._serialized_start=602
-  _globals['_REGISTERSTUDYREQUEST']._serialized_end=646
-  _globals['_REGISTERSTUDYRESPONSE']._serialized_start=648
-  _globals['_REGISTERSTUDYRESPONSE']._serialized_end=685
-  _globals['_NODESERVICE']._serialized_start=688
-  _globals['_NODESERVICE']._serialized_end=894
+  _globals['_DESCRIBENODERESPONSE']._serialized_end=623
+  _globals['_REGISTERSTUDYREQUEST']._serialized_start=625
+  _globals['_REGISTERSTUDYREQUEST']._serialized_end=669
+  _globals['_REGISTERSTUDYRESPONSE']._serialized_start=671
+  _globals['_REGISTERSTUDYRESPONSE']._serialized_end=708
+  _globals['_NODESERVICE']._serialized_start=711
+  _globals['_NODESERVICE']._serialized_end=917
 # @@protoc_insertion_point(module_scope)

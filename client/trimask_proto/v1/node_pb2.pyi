@@ -63,6 +63,7 @@ class DescribeNodeResponse(_message.Message):
     DRAINING_FIELD_NUMBER: _builtins.int
     CLOCK_TIME_MS_FIELD_NUMBER: _builtins.int
     INVITATIONS_USED_FIELD_NUMBER: _builtins.int
+    SENT_TOGETHER_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"collector", "right" or "left"."""
     name: _builtins.str
@@ -85,6 +86,8 @@ class DescribeNodeResponse(_message.Message):
     """Its clock, in milliseconds since 1970: a peer whose clock is another one is told. 0 from nodes before this field."""
     invitations_used: _builtins.int
     """Of a right provider of the invited study asked about: how many invitations were used here."""
+    sent_together: _builtins.int
+    """Of a right provider: how many people's submissions to the study asked about came together, from who has their answers."""
     @_builtins.property
     def refusals(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Refusals by reason."""
@@ -119,10 +122,11 @@ class DescribeNodeResponse(_message.Message):
         draining: _builtins.bool = ...,
         clock_time_ms: _builtins.int = ...,
         invitations_used: _builtins.int = ...,
+        sent_together: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "invitations_used", b"invitations_used", "name", b"name", "refusals", b"refusals", "role", b"role", "store_generation", b"store_generation", "study_refusals", b"study_refusals", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "boot_id", b"boot_id", "clock_time_ms", b"clock_time_ms", "draining", b"draining", "identity", b"identity", "invitations_used", b"invitations_used", "name", b"name", "refusals", b"refusals", "role", b"role", "sent_together", b"sent_together", "store_generation", b"store_generation", "study_refusals", b"study_refusals", "version", b"version", "worker_address", b"worker_address", "worker_signature", b"worker_signature", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,15 +26,15 @@ from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 from trimask_proto.v1 import governance_pb2 as trimask__proto_dot_v1_dot_governance__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimask_proto/v1/study.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a!trimask_proto/v1/governance.proto\"\x14\n\x12ListStudiesRequest\"F\n\x13ListStudiesResponse\x12/\n\x07studies\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.StudySummary\"\\\n\x0cStudySummary\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12+\n\x05state\x18\x03 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\"7\n\x0fGetStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nfor_device\x18\x02 \x01(\x08\"(\n\x10GetStudyResponse\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\")\n\x15GetStudyStatusRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x95\x03\n\x16GetStudyStatusResponse\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\x12\x14\n\x0cpending_rows\x18\x02 \x01(\x04\x12\x14\n\x0cmasking_rows\x18\x03 \x01(\x04\x12\x13\n\x0bpooled_rows\x18\x04 \x01(\x04\x12\x16\n\x0epublished_rows\x18\x05 \x01(\x04\x12\x15\n\rpooled_blocks\x18\x06 \x01(\r\x12\x17\n\x0f\x66\x61iled_attempts\x18\x07 \x01(\r\x12\x10\n\x08releases\x18\x08 \x01(\r\x12\x0c\n\x04note\x18\t \x01(\t\x12\x30\n\x08refusals\x18\n \x03(\x0b\x32\x1e.trimask_proto.v1.NodeRefusals\x12\x37\n\x0frefused_reports\x18\x0b \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12:\n\x10\x61\x62\x61ndoned_blocks\x18\x0c \x03(\x0b\x32 .trimask_proto.v1.AbandonedBlock\"=\n\x0e\x41\x62\x61ndonedBlock\x12\x10\n\x08\x62lock_id\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0b\n\x03why\x18\x03 \x01(\t\"\xfb\x01\n\x0cNodeRefusals\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x11\n\treachable\x18\x02 \x01(\x08\x12.\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12/\n\naudit_head\x18\x04 \x01(\x0b\x32\x1b.trimask_proto.v1.AuditHead\x12\x19\n\x11last_seen_time_ms\x18\x08 \x01(\x03\x12\x34\n\x0cstudy_counts\x18\t \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x18\n\x10invitations_used\x18\n \x01(\x04\"+\n\x13SendProposalRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"H\n\x14SendProposalResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"*\n\x16GatherApprovalsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"K\n\x17GatherApprovalsResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"m\n\rPartyDecision\x12\x0c\n\x04role\x18\x01 \x01(\t\x12,\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1a.trimask_proto.v1.Decision\x12\x10\n\x08\x61pproval\x18\x03 \x01(\x0c\x12\x0e\n\x06reason\x18\x04 \x01(\t\">\n\x10OpenStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\x12\x14\n\x0copen_time_ms\x18\x02 \x01(\x03\";\n\x11OpenStudyResponse\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x14\n\x0copen_time_ms\x18\x02 \x01(\x03\"\x9e\x01\n\x13\x41\x62\x61ndonBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0erelease_number\x18\x03 \x01(\r\x12\x0f\n\x07healthy\x18\x04 \x01(\x08\x12\x0c\n\x04look\x18\x05 \x01(\x08\x12\x13\n\x0b\x64raw_number\x18\x06 \x01(\r\x12\x17\n\x0forder_signature\x18\x07 \x01(\x0c\"g\n\x14\x41\x62\x61ndonBlockResponse\x12/\n\x05\x62lock\x18\x01 \x01(\x0b\x32 .trimask_proto.v1.AbandonedBlock\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\"@\n\x11\x43loseStudyRequest\x12+\n\x05order\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.CloseOrder\"\x14\n\x12\x43loseStudyResponse*\x88\x01\n\nStudyState\x12\x1b\n\x17STUDY_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10STUDY_STATE_OPEN\x10\x01\x12\x17\n\x13STUDY_STATE_CLOSING\x10\x02\x12\x16\n\x12STUDY_STATE_CLOSED\x10\x03\x12\x16\n\x12STUDY_STATE_PAUSED\x10\x04\x32\xa2\x02\n\x0cStudyService\x12Z\n\x0bListStudies\x12$.trimask_proto.v1.ListStudiesRequest\x1a%.trimask_proto.v1.ListStudiesResponse\x12Q\n\x08GetStudy\x12!.trimask_proto.v1.GetStudyRequest\x1a\".trimask_proto.v1.GetStudyResponse\x12\x63\n\x0eGetStudyStatus\x12\'.trimask_proto.v1.GetStudyStatusRequest\x1a(.trimask_proto.v1.GetStudyStatusResponse2\xe8\x03\n\x11StudyOwnerService\x12]\n\x0cSendProposal\x12%.trimask_proto.v1.SendProposalRequest\x1a&.trimask_proto.v1.SendProposalResponse\x12\x66\n\x0fGatherApprovals\x12(.trimask_proto.v1.GatherApprovalsRequest\x1a).trimask_proto.v1.GatherApprovalsResponse\x12T\n\tOpenStudy\x12\".trimask_proto.v1.OpenStudyRequest\x1a#.trimask_proto.v1.OpenStudyResponse\x12W\n\nCloseStudy\x12#.trimask_proto.v1.CloseStudyRequest\x1a$.trimask_proto.v1.CloseStudyResponse\x12]\n\x0c\x41\x62\x61ndonBlock\x12%.trimask_proto.v1.AbandonBlockRequest\x1a&.trimask_proto.v1.AbandonBlockResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimask_proto/v1/study.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\x1a!trimask_proto/v1/governance.proto\"\x14\n\x12ListStudiesRequest\"F\n\x13ListStudiesResponse\x12/\n\x07studies\x18\x01 \x03(\x0b\x32\x1e.trimask_proto.v1.StudySummary\"\\\n\x0cStudySummary\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\r\n\x05title\x18\x02 \x01(\t\x12+\n\x05state\x18\x03 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\"7\n\x0fGetStudyRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x12\n\nfor_device\x18\x02 \x01(\x08\"(\n\x10GetStudyResponse\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\")\n\x15GetStudyStatusRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"\x95\x03\n\x16GetStudyStatusResponse\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.trimask_proto.v1.StudyState\x12\x14\n\x0cpending_rows\x18\x02 \x01(\x04\x12\x14\n\x0cmasking_rows\x18\x03 \x01(\x04\x12\x13\n\x0bpooled_rows\x18\x04 \x01(\x04\x12\x16\n\x0epublished_rows\x18\x05 \x01(\x04\x12\x15\n\rpooled_blocks\x18\x06 \x01(\r\x12\x17\n\x0f\x66\x61iled_attempts\x18\x07 \x01(\r\x12\x10\n\x08releases\x18\x08 \x01(\r\x12\x0c\n\x04note\x18\t \x01(\t\x12\x30\n\x08refusals\x18\n \x03(\x0b\x32\x1e.trimask_proto.v1.NodeRefusals\x12\x37\n\x0frefused_reports\x18\x0b \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12:\n\x10\x61\x62\x61ndoned_blocks\x18\x0c \x03(\x0b\x32 .trimask_proto.v1.AbandonedBlock\"=\n\x0e\x41\x62\x61ndonedBlock\x12\x10\n\x08\x62lock_id\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0b\n\x03why\x18\x03 \x01(\t\"\x92\x02\n\x0cNodeRefusals\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x11\n\treachable\x18\x02 \x01(\x08\x12.\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12/\n\naudit_head\x18\x04 \x01(\x0b\x32\x1b.trimask_proto.v1.AuditHead\x12\x19\n\x11last_seen_time_ms\x18\x08 \x01(\x03\x12\x34\n\x0cstudy_counts\x18\t \x03(\x0b\x32\x1e.trimask_proto.v1.RefusalCount\x12\x18\n\x10invitations_used\x18\n \x01(\x04\x12\x15\n\rsent_together\x18\x0b \x01(\x04\"+\n\x13SendProposalRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\"H\n\x14SendProposalResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"*\n\x16GatherApprovalsRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\"K\n\x17GatherApprovalsResponse\x12\x30\n\x07parties\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.PartyDecision\"m\n\rPartyDecision\x12\x0c\n\x04role\x18\x01 \x01(\t\x12,\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1a.trimask_proto.v1.Decision\x12\x10\n\x08\x61pproval\x18\x03 \x01(\x0c\x12\x0e\n\x06reason\x18\x04 \x01(\t\">\n\x10OpenStudyRequest\x12\x14\n\x0csigned_study\x18\x01 \x01(\x0c\x12\x14\n\x0copen_time_ms\x18\x02 \x01(\x03\";\n\x11OpenStudyResponse\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x14\n\x0copen_time_ms\x18\x02 \x01(\x03\"\x9e\x01\n\x13\x41\x62\x61ndonBlockRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\x12\x16\n\x0erelease_number\x18\x03 \x01(\r\x12\x0f\n\x07healthy\x18\x04 \x01(\x08\x12\x0c\n\x04look\x18\x05 \x01(\x08\x12\x13\n\x0b\x64raw_number\x18\x06 \x01(\r\x12\x17\n\x0forder_signature\x18\x07 \x01(\x0c\"g\n\x14\x41\x62\x61ndonBlockResponse\x12/\n\x05\x62lock\x18\x01 \x01(\x0b\x32 .trimask_proto.v1.AbandonedBlock\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\"@\n\x11\x43loseStudyRequest\x12+\n\x05order\x18\x01 \x01(\x0b\x32\x1c.trimask_proto.v1.CloseOrder\"\x14\n\x12\x43loseStudyResponse*\x88\x01\n\nStudyState\x12\x1b\n\x17STUDY_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10STUDY_STATE_OPEN\x10\x01\x12\x17\n\x13STUDY_STATE_CLOSING\x10\x02\x12\x16\n\x12STUDY_STATE_CLOSED\x10\x03\x12\x16\n\x12STUDY_STATE_PAUSED\x10\x04\x32\xa2\x02\n\x0cStudyService\x12Z\n\x0bListStudies\x12$.trimask_proto.v1.ListStudiesRequest\x1a%.trimask_proto.v1.ListStudiesResponse\x12Q\n\x08GetStudy\x12!.trimask_proto.v1.GetStudyRequest\x1a\".trimask_proto.v1.GetStudyResponse\x12\x63\n\x0eGetStudyStatus\x12\'.trimask_proto.v1.GetStudyStatusRequest\x1a(.trimask_proto.v1.GetStudyStatusResponse2\xe8\x03\n\x11StudyOwnerService\x12]\n\x0cSendProposal\x12%.trimask_proto.v1.SendProposalRequest\x1a&.trimask_proto.v1.SendProposalResponse\x12\x66\n\x0fGatherApprovals\x12(.trimask_proto.v1.GatherApprovalsRequest\x1a).trimask_proto.v1.GatherApprovalsResponse\x12T\n\tOpenStudy\x12\".trimask_proto.v1.OpenStudyRequest\x1a#.trimask_proto.v1.OpenStudyResponse\x12W\n\nCloseStudy\x12#.trimask_proto.v1.CloseStudyRequest\x1a$.trimask_proto.v1.CloseStudyResponse\x12]\n\x0c\x41\x62\x61ndonBlock\x12%.trimask_proto.v1.AbandonBlockRequest\x1a&.trimask_proto.v1.AbandonBlockResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimask_proto.v1.study_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STUDYSTATE']._serialized_start=2002
-  _globals['_STUDYSTATE']._serialized_end=2138
+  _globals['_STUDYSTATE']._serialized_start=2025
+  _globals['_STUDYSTATE']._serialized_end=2161
   _globals['_LISTSTUDIESREQUEST']._serialized_start=116
   _globals['_LISTSTUDIESREQUEST']._serialized_end=136
   _globals['_LISTSTUDIESRESPONSE']._serialized_start=138
@@ -52,31 +52,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ABANDONEDBLOCK']._serialized_start=854
   _globals['_ABANDONEDBLOCK']._serialized_end=915
   _globals['_NODEREFUSALS']._serialized_start=918
-  _globals['_NODEREFUSALS']._serialized_end=1169
-  _globals['_SENDPROPOSALREQUEST']._serialized_start=1171
-  _globals['_SENDPROPOSALREQUEST']._serialized_end=1214
-  _globals['_SENDPROPOSALRESPONSE']._serialized_start=1216
-  _globals['_SENDPROPOSALRESPONSE']._serialized_end=1288
-  _globals['_GATHERAPPROVALSREQUEST']._serialized_start=1290
-  _globals['_GATHERAPPROVALSREQUEST']._serialized_end=1332
-  _globals['_GATHERAPPROVALSRESPONSE']._serialized_start=1334
-  _globals['_GATHERAPPROVALSRESPONSE']._serialized_end=1409
-  _globals['_PARTYDECISION']._serialized_start=1411
-  _globals['_PARTYDECISION']._serialized_end=1520
-  _globals['_OPENSTUDYREQUEST']._serialized_start=1522
-  _globals['_OPENSTUDYREQUEST']._serialized_end=1584
-  _globals['_OPENSTUDYRESPONSE']._serialized_start=1586
-  _globals['_OPENSTUDYRESPONSE']._serialized_end=1645
-  _globals['_ABANDONBLOCKREQUEST']._serialized_start=1648
-  _globals['_ABANDONBLOCKREQUEST']._serialized_end=1806
-  _globals['_ABANDONBLOCKRESPONSE']._serialized_start=1808
-  _globals['_ABANDONBLOCKRESPONSE']._serialized_end=1911
-  _globals['_CLOSESTUDYREQUEST']._serialized_start=1913
-  _globals['_CLOSESTUDYREQUEST']._serialized_end=1977
-  _globals['_CLOSESTUDYRESPONSE']._serialized_start=1979
-  _globals['_CLOSESTUDYRESPONSE']._serialized_end=1999
-  _globals['_STUDYSERVICE']._serialized_start=2141
-  _globals['_STUDYSERVICE']._serialized_end=2431
-  _globals['_STUDYOWNERSERVICE']._serialized_start=2434
-  _globals['_STUDYOWNERSERVICE']._serialized_end=2922
+  _globals['_NODEREFUSALS']._serialized_end=1192
+  _globals['_SENDPROPOSALREQUEST']._serialized_start=1194
+  _globals['_SENDPROPOSALREQUEST']._serialized_end=1237
+  _globals['_SENDPROPOSALRESPONSE']._serialized_start=1239
+  _globals['_SENDPROPOSALRESPONSE']._serialized_end=1311
+  _globals['_GATHERAPPROVALSREQUEST']._serialized_start=1313
+  _globals['_GATHERAPPROVALSREQUEST']._serialized_end=1355
+  _globals['_GATHERAPPROVALSRESPONSE']._serialized_start=1357
+  _globals['_GATHERAPPROVALSRESPONSE']._serialized_end=1432
+  _globals['_PARTYDECISION']._serialized_start=1434
+  _globals['_PARTYDECISION']._serialized_end=1543
+  _globals['_OPENSTUDYREQUEST']._serialized_start=1545
+  _globals['_OPENSTUDYREQUEST']._serialized_end=1607
+  _globals['_OPENSTUDYRESPONSE']._serialized_start=1609
+  _globals['_OPENSTUDYRESPONSE']._serialized_end=1668
+  _globals['_ABANDONBLOCKREQUEST']._serialized_start=1671
+  _globals['_ABANDONBLOCKREQUEST']._serialized_end=1829
+  _globals['_ABANDONBLOCKRESPONSE']._serialized_start=1831
+  _globals['_ABANDONBLOCKRESPONSE']._serialized_end=1934
+  _globals['_CLOSESTUDYREQUEST']._serialized_start=1936
+  _globals['_CLOSESTUDYREQUEST']._serialized_end=2000
+  _globals['_CLOSESTUDYRESPONSE']._serialized_start=2002
+  _globals['_CLOSESTUDYRESPONSE']._serialized_end=2022
+  _globals['_STUDYSERVICE']._serialized_start=2164
+  _globals['_STUDYSERVICE']._serialized_end=2454
+  _globals['_STUDYOWNERSERVICE']._serialized_start=2457
+  _globals['_STUDYOWNERSERVICE']._serialized_end=2945
 # @@protoc_insertion_point(module_scope)

@@ -311,6 +311,7 @@ class NodeRefusals(_message.Message):
     LAST_SEEN_TIME_MS_FIELD_NUMBER: _builtins.int
     STUDY_COUNTS_FIELD_NUMBER: _builtins.int
     INVITATIONS_USED_FIELD_NUMBER: _builtins.int
+    SENT_TOGETHER_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Its role in the study."""
     reachable: _builtins.bool
@@ -321,6 +322,8 @@ class NodeRefusals(_message.Message):
     """Of a right provider of an invited study: how many invitations were used there. All must count the same, but for submissions
     that are on their way.
     """
+    sent_together: _builtins.int
+    """Of a right provider: how many people's submissions came together there, from who has their answers."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.RefusalCount]:
         """Its refusals by reason."""
@@ -343,10 +346,11 @@ class NodeRefusals(_message.Message):
         last_seen_time_ms: _builtins.int = ...,
         study_counts: _abc.Iterable[_common_pb2.RefusalCount] | None = ...,
         invitations_used: _builtins.int = ...,
+        sent_together: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "invitations_used", b"invitations_used", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role", "study_counts", b"study_counts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_head", b"audit_head", "counts", b"counts", "invitations_used", b"invitations_used", "last_seen_time_ms", b"last_seen_time_ms", "reachable", b"reachable", "role", b"role", "sent_together", b"sent_together", "study_counts", b"study_counts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

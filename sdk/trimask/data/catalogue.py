@@ -109,6 +109,8 @@ class StudyStatus(Shown):
     invitations_used: Mapping[str, int] = field(default_factory=dict)
     """How many invitations were used at each right provider that answered, as the collector passes it on; empty in an
     open study. All count the same, but for submissions on their way."""
+    sent_together: Mapping[str, int] = field(default_factory=dict)
+    """How many people came together to each right provider, from an institution that has their answers; none is left out."""
 
     @classmethod
     def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
@@ -148,6 +150,7 @@ class StudyStatus(Shown):
                 for item in message.abandoned_blocks
             ),
             invitations_used=_used(message),
+            sent_together={node.role: node.sent_together for node in message.refusals if node.sent_together},
         )
 
 

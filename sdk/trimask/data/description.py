@@ -68,6 +68,8 @@ def summary(manifest: Manifest, clipped: ClippedShare | None, effective: int) ->
         f"  promise {promise}",
         _IS_AND_IS_NOT if manifest.suite == "rows" else _MOMENTS_ARE,
     ]
+    if together := sent_together(manifest):
+        lines.insert(2, f"  people  {together}")
     weight = manifest.study.weight
     if weight is not None:
         by = weight.words(manifest.study.schema)
@@ -201,6 +203,18 @@ def r_recipe(manifest: Manifest, data: str) -> str:
     )  # fmt: skip
 
 
+def sent_together(manifest: Manifest) -> str:
+    """Who was submitted by an institution, in a sentence; nothing if nobody was, as far as right providers saw."""
+    found = manifest.counts.get("sent_together") or {}
+    if not found:
+        return ""
+    counted = ", ".join(f"{role} {count:,}" for role, count in found.items())
+    return (
+        "Of the study's people until then these came together, from an institution that has their answers, as right "
+        f"providers counted and the collector passes on: {counted}. Any that it sent one by one are not among them."
+    )
+
+
 def readme(manifest: Manifest, data: str = "dataset.csv") -> str:
     """What is in the folder, what it is not, and how to use it; `data` is the CSV file the recipe reads."""
     study, stored = manifest.study, manifest.suite == "rows"
@@ -233,6 +247,8 @@ def readme(manifest: Manifest, data: str = "dataset.csv") -> str:
             f"\n{weight_note(study)} The recipe's errors take weights for inverse variances; `trimask.fit` takes sampling "
             "errors at the effective number of people. Design-based (sandwich) errors cannot be had from second moments."
         )
+    if together := sent_together(manifest):
+        one += f"\n\n{together}"
     return f"""\
 {_HEAD}{manifest.dataset_id}
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.data.description import bibtex
+from trimask.data.description import bibtex, sent_together
 from trimask_core.rows.parquet_metadata import weight_note
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
@@ -175,6 +175,10 @@ def _file(name: str, size: int, sha256: str) -> dict[str, Any]:
 
 
 def _provenance(manifest: Manifest) -> str:
+    return f"{_collected(manifest)} {sent_together(manifest)}".strip()
+
+
+def _collected(manifest: Manifest) -> str:
     study = manifest.study
     if manifest.suite == "moments":
         noise = f"Gaussian noise (sigma {manifest.sigma:.6g})" if manifest.sigma else "no noise (exact mode)"

@@ -365,17 +365,25 @@ def head_message(head: AuditHead) -> governance_pb2.AuditHead:
     return governance_pb2.AuditHead(sequence=head.sequence, hash=head.hash, signature=head.signature)
 
 
-UsedInvitations = Callable[[bytes], Awaitable[int]]
+Count = Callable[[bytes], Awaitable[int]]
+"""Of a study, by its id."""
 
 
 class NodeServicer(node_pb2_grpc.NodeServiceServicer):
     """Describing and registering."""
 
-    def __init__(self, node: NodeContext, proposals: Proposals, used: UsedInvitations | None = None) -> None:
-        """`used`: how many invitations to a study came with a submission, at a right provider."""
+    def __init__(
+        self,
+        node: NodeContext,
+        proposals: Proposals,
+        used: Count | None = None,
+        sent_together: Count | None = None,
+    ) -> None:
+        """At a right provider: how many invitations to a study came with a submission, and how many people came together."""
         self._node = node
         self._proposals = proposals
         self._used = used
+        self._sent_together = sent_together
 
     async def DescribeNode(
         self, request: node_pb2.DescribeNodeRequest, context: Context
@@ -400,6 +408,7 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
             draining=node.drain.on,
             clock_time_ms=node.clock.now_ms(),
             invitations_used=await self._invitations_used(request.study_id),
+            sent_together=await self._sent_together(request.study_id) if self._sent_together else 0,
         )
 
     async def _invitations_used(self, study_id: bytes) -> int:

@@ -255,14 +255,16 @@ class ProviderStatus:
                 await keep_audit_head(self.node, study.party(role), answer.audit_head)
         return described
 
-    async def refusals(self, study: Study) -> dict[str, dict[str, int]]:
-        """Every node's refusals by reason; a node that does not answer is left out."""
-        counts = {
-            role: {item.reason: item.count for item in answer.refusals}
-            for role, answer in (await self.describe(study, 2.0)).items()
-            if answer is not None
+    async def counted(self, study: Study) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+        """Every node's refusals by reason, and how many of the study's people came together to each right provider that any
+        did; a node that does not answer is left out."""
+        described = await self.describe(study, 2.0)
+        answers = {role: answer for role, answer in described.items() if answer is not None}
+        refusals = {
+            role: {item.reason: item.count for item in answer.refusals} for role, answer in answers.items()
         }
-        return counts | {"collector": self.node.refusals.as_dict()}
+        together = {role: answer.sent_together for role, answer in answers.items() if answer.sent_together}
+        return refusals | {"collector": self.node.refusals.as_dict()}, together
 
 
 SELDOM = 4

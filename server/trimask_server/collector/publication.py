@@ -260,6 +260,8 @@ class Tally:
 
     failed_attempts: int
     refusals: Mapping[str, Mapping[str, int]]
+    sent_together: Mapping[str, int]
+    """How many of the study's people came together to each right provider, from who has their answers."""
     abandoned: Sequence[Block] = ()
     """Blocks that were given up before it: nothing of them is in it."""
 
@@ -329,6 +331,7 @@ async def signed_manifest(
             "rows": release.rows,
             "failed_attempts": tally.failed_attempts,
             "refusals": tally.refusals,
+            "sent_together": tally.sent_together,
             "abandoned_blocks": [
                 {"block": block.block_id.hex(), "rows": block.rows, "why": block.why}
                 for block in tally.abandoned

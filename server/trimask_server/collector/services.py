@@ -185,6 +185,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 audit_head=None if answer is None else answer.audit_head,
                 last_seen_time_ms=self._provider_status.last_ms(study.party(role).tls_name),
                 invitations_used=0 if answer is None else answer.invitations_used,
+                sent_together=0 if answer is None else answer.sent_together,
             )
             for role, answer in described.items()
         ]

@@ -24,11 +24,11 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
 from trimask_server.access.gate import Gate
 from trimask_server.access.governance import (
+    Count,
     NodeServicer,
     OperatorServicer,
     Proposals,
     ProposalServicer,
-    UsedInvitations,
 )
 from trimask_server.programs.node_lock import claim_node
 from trimask_server.right.batches import IncompleteRows, RightBatchServicer
@@ -82,13 +82,13 @@ def _shared(
     context: NodeContext,
     proposals: Proposals,
     running: Callable[[], int],
-    used: UsedInvitations | None = None,
+    *counts: Count,
 ) -> list[object]:
     """What nodes of every role serve on their peer port."""
     return [
         ProposalServicer(context, proposals),
         OperatorServicer(context, proposals, running),
-        NodeServicer(context, proposals, used),
+        NodeServicer(context, proposals, *counts),
     ]
 
 
@@ -132,6 +132,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         Proposals(context.database, context.audit),
         lambda: sum(part.running() for part in suites.all),
         invitations.used,
+        rows.sent_together,
     )
     services = Services(
         gate=partial(Gate, context),

@@ -9,6 +9,7 @@ being kept.
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,6 +35,8 @@ class Arrival:
     digest: bytes
     now_ms: int
     admission: Admission | None = None
+    together: bool = False
+    """Whether it came among many, from who has their answers."""
 
 
 def insert_rows(tx: Transaction, arrivals: Sequence[Arrival]) -> list[int | Exception]:
@@ -73,12 +76,23 @@ def insert_rows(tx: Transaction, arrivals: Sequence[Arrival]) -> list[int | Exce
         ]
         fresh.update((found[0], found[1]) for found in tx.rows(_insertion(size), values))
         first += size
+    count_together(tx, [row.study_id for key, row in welcome.items() if row.together and key in fresh])
     answers: list[int | Exception] = []
     for place, row in enumerate(arrivals):
         key = (row.study_id, row.submission_id)
         answers.append(refused.get(place) or (row.now_ms if key in fresh else first_time(tx, row)))
         fresh.discard(key)  # the same row twice in a group: the second is a repeat
     return answers
+
+
+def count_together(tx: Transaction, came: Sequence[bytes]) -> None:
+    """Count people who came together; `came` has the study of each."""
+    for study_id, count in Counter(came).items():
+        tx.run(
+            "INSERT INTO sent_together (study_id, count) VALUES (?, ?)"
+            " ON CONFLICT (study_id) DO UPDATE SET count = sent_together.count + excluded.count",
+            (study_id, count),
+        )
 
 
 @cache

@@ -84,7 +84,13 @@ class RowStore:
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         arrivals = [
             Arrival(
-                study_id, name, b"" if key is None else key.encrypt(sealed, name), digest, now_ms, admission
+                study_id,
+                name,
+                b"" if key is None else key.encrypt(sealed, name),
+                digest,
+                now_ms,
+                admission,
+                together=True,
             )
             for name, sealed, digest, admission in rows
         ]
@@ -147,6 +153,13 @@ class RowStore:
                 "SELECT count(*) FROM submissions WHERE study_id = ? AND (block_id IS NOT NULL OR payload IS NOT NULL)",
                 (study_id,),
             )
+        )
+        return 0 if row is None else int(row[0])
+
+    async def sent_together(self, study_id: bytes) -> int:
+        """How many people came together, from who has their answers; those who withdrew since are counted."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT count FROM sent_together WHERE study_id = ?", (study_id,))
         )
         return 0 if row is None else int(row[0])
 
@@ -385,6 +398,7 @@ class RowStore:
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase a study's ids, hashes and blocks; how many submissions it had. The study cannot be opened again."""
     held_blocks.erase_study(tx, study_id)
+    tx.run("DELETE FROM sent_together WHERE study_id = ?", (study_id,))
     return tx.run("DELETE FROM submissions WHERE study_id = ?", (study_id,))
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
-from trimask_core.basics.refusals import Alarm, Reason
+from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.sealing import PayloadForm, component_info, sealing_key_message
 from trimask_core.study.definition import Study
 from trimask_core.submit.invitation import Admission
@@ -83,7 +83,6 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         for outcome in outcomes:
             if isinstance(outcome, submission_pb2.SubmitResponse):
                 answer.outcomes.add(receipt=outcome)
-                node.refusals.count(Alarm.SENT_FOR_OTHERS, study.id)
                 continue
             if not isinstance(outcome, TrimaskError):
                 raise outcome

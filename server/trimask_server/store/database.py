@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from trimask_core.basics.errors import ConfigError
 from trimask_server.store.interface import Migration, Store
-from trimask_server.store.migrations import m20261116_initial
+from trimask_server.store.migrations import m20261116_initial, m20261119_sent_together
 from trimask_server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from trimask_server.settings.config import NodeConfig, NodeRole
 
 
-PROVIDER: tuple[Migration, ...] = (m20261116_initial.PROVIDER,)
+PROVIDER: tuple[Migration, ...] = (m20261116_initial.PROVIDER, m20261119_sent_together.PROVIDER)
 
 COLLECTOR: tuple[Migration, ...] = (m20261116_initial.COLLECTOR,)
 

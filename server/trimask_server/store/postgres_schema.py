@@ -172,17 +172,17 @@ def _migrate(connection: Connection, schema: str, steps: Sequence[Migration]) ->
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         connection.execute(_OWN_TABLES)
         done = connection.execute("SELECT name FROM store_migrations ORDER BY number").fetchall()
-        if len(done) > len(steps):
-            raise ConfigError(
-                f"the store's schema {schema} was written by a newer version of this program (step {len(done)}, this "
-                f"one knows {len(steps)}); install that version, or restore a backup made before it"
-            )
         for number, ((name,), step) in enumerate(zip(done, steps, strict=False), 1):
             if name != step.name:
                 raise ConfigError(
                     f"the store's schema {schema} is not this node's: its step {number} is {name!r}, not {step.name!r}; "
                     "give each node a schema of its own ([store] schema)"
                 )
+        if len(done) > len(steps):
+            raise ConfigError(
+                f"the store's schema {schema} was written by a newer version of this program (step {len(done)}, this "
+                f"one knows {len(steps)}); install that version, or restore a backup made before it"
+            )
         for number, step in enumerate(steps[len(done) :], len(done) + 1):
             connection.execute(step.postgresql.encode())
             connection.execute("INSERT INTO store_migrations VALUES (%s, %s)", (number, step.name))

@@ -200,7 +200,7 @@ class MomentsWork:
             return
         tally = Tally(
             await self._ledger.failed_attempts(study.id),
-            await self._provider_status.refusals(study),
+            *await self._provider_status.counted(study),
             await self._ledger.abandoned(study.id),
         )
         await publish(node, self._releases, study, release, batch_ids, gathered, tally)

@@ -307,7 +307,7 @@ class RowsWork:
                 release,
                 Tally(
                     await self._ledger.failed_attempts(study.id),
-                    await self._provider_status.refusals(study),
+                    *await self._provider_status.counted(study),
                     await self._ledger.abandoned(study.id),
                 ),
             )
