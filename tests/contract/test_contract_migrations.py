@@ -52,6 +52,27 @@ def test_a_later_step_runs_once_and_keeps_the_data(make_store: Any, role: str) -
     asyncio.run(course())
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_worker_of_the_older_version_goes_on_beside_one_of_the_next(make_store: Any, role: str) -> None:
+    """As workers of one node are replaced one after another. Whichever older one ends does not start again."""
+    held = rows_of(role, STUDY)
+
+    async def course() -> None:
+        old = make_store(ROLES[role])
+        new = make_store((*ROLES[role], LATER))
+        await old.write(lambda tx: insert(tx, held))
+        by_old, by_new = [await one.read(lambda tx: read_store(tx, make_store.kind)) for one in (old, new)]
+        assert by_old == by_new
+        assert [row["later"] for row in by_new["studies"]] == [5]
+        assert all(by_new[table] for table, _ in held)
+        old.close()
+        with pytest.raises(ConfigError, match="written by a newer version of this program"):
+            make_store(ROLES[role])
+        new.close()
+
+    asyncio.run(course())
+
+
 def test_blocks_and_datasets_keep_the_order_they_came_in(make_store: Any) -> None:
     async def course() -> None:
         store = make_store(COLLECTOR)

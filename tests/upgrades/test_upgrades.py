@@ -13,6 +13,7 @@ import pytest
 
 import trimask
 from trimask_client import Client
+from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.refusals import Reason
 from trimask_frozen import LATE, PUBLISHED, SUITES, WAITING, Frozen, answers, exactly, opened
@@ -27,7 +28,7 @@ NEXT = portable(
 )
 
 
-def finish(found: Frozen, suite: str) -> None:
+def finish(found: Frozen, suite: str, meanwhile: int = 0) -> None:
     """People of today take part, an old device goes on, and the study closes: everybody is published once."""
     study = found.under_way.study
     with Client(found.under_way) as client:
@@ -36,7 +37,7 @@ def finish(found: Frozen, suite: str) -> None:
     with Client(found.under_way, folder=found.device) as client:
         assert len(client.resume()) == 1
     status = found.lab.close(study)
-    everybody = answers(suite, WAITING + 1 + LATE)
+    everybody = answers(suite, WAITING + 1 + LATE + meanwhile)
     assert status.published_rows == len(everybody)
     (dataset,) = found.lab.datasets(study)
     exactly(study, everybody, dataset)
@@ -92,7 +93,19 @@ def test_the_next_version_beside_this_one(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="its operator has to upgrade it") as refused:
             lab.on_loop(ask())
         assert refused.value.reason is Reason.UNREACHABLE
-        finish(found, suite)
+        # Different versions for a day, the collector's too from noon: people come at every hour, and both count them.
+        present, hour = SystemClock.now_ms, 0
+        with mock.patch.object(SystemClock, "now_ms", lambda clock: present(clock) + hour * 3_600_000):
+            for hour in range(24):
+                if hour == 12:
+                    lab.stop("collector")
+                    with mock.patch.object(database, "COLLECTOR", (*database.COLLECTOR, NEXT)):
+                        lab.start("collector")
+                with Client(found.under_way) as client:
+                    client.submit(answers(suite, 1, WAITING + 1 + LATE + hour)[0])
+                there = WAITING + 1 + hour
+                lab.wait(found.under_way.study, lambda now, n=there: now.pending_rows + now.pooled_rows == n)
+            finish(found, suite, meanwhile=24)
         # There is no way back but a backup.
         lab.stop("R1")
         with pytest.raises(ConfigError, match="written by a newer version of this program"):
