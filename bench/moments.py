@@ -69,7 +69,7 @@ def moments(settings: Settings) -> Iterator[Result]:
 
 def _upload(layout: MomentsLayout, providers: int) -> int:
     """Sealed payloads: K1 - 1 seeds and one vector, each with its kind."""
-    return providers * (1 + SEAL_OVERHEAD_BYTES) + 32 * (providers - 1) + 8 * layout.elements
+    return providers * (1 + SEAL_OVERHEAD_BYTES["classical"]) + 32 * (providers - 1) + 8 * layout.elements
 
 
 def _cpu(work: Callable[[], object], repeats: int) -> float:

@@ -183,6 +183,8 @@ SECTIONS = (
             "reminders": "Right providers tell the owner which invitations were used "
             "([people are told](governance.md#counting-and-reminders)).",
             "access": "Who may fetch releases: `public` (anybody), or with a `token`.",
+            "sealing": "How answers are closed on their way: `hybrid` also holds against [quantum computers of later "
+            "days](threat-model.md#recorded-today-decrypted-later); `classical` does not.",
         },
         CollectionPlan,
         suite_section="collection",

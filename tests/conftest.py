@@ -146,7 +146,7 @@ def _read_keys(roles: list[str], folder: Path) -> _Keys:
             for role in roles
             if role.startswith("R")
         },
-        {role: load_party(folder / role / "node.json") for role in roles},
+        {role: load_party(folder / role / "node.json").sealing_as("classical") for role in roles},
         (folder / "authority" / "ca.pem").read_text(),
     )
 

@@ -30,7 +30,7 @@ from trimask_core.basics.errors import (
 from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import sealing_key_message
+from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, Sealing, sealing_key_message
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.study.verify_guarantee import check_claims
@@ -53,12 +53,13 @@ from trimask_proto.v1.submission_pb2 import (
 )
 
 
-def newest_key(answer: bytes, identity: bytes, role: str) -> bytes:
-    """The newest key in it, which the provider's identity signed."""
+def newest_key(answer: bytes, identity: bytes, role: str, kind: Sealing) -> bytes:
+    """The newest key of a kind in it, which the provider's identity signed."""
     try:
-        keys = GetSealingKeysResponse.FromString(answer).keys
+        listed = GetSealingKeysResponse.FromString(answer).keys
     except DecodeError:
         raise VerificationError(f"{role} answered with something that is not a list of keys") from None
+    keys = [key for key in listed if len(key.public_key) == PUBLIC_KEY_BYTES[kind]]
     if not keys or min(keys[0].activate_time_ms, keys[0].expire_time_ms) < 0:
         raise VerificationError(f"{role} has no usable sealing key")
     newest = keys[0]
@@ -269,7 +270,7 @@ class Client:
             endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
             try:
                 answer = self._transport.call(endpoint, _SEALING_KEYS, b"", min(_KEYS_SECONDS, self._timeout))
-                self.sealing[k] = newest_key(answer, party.identity, f"R{k}")
+                self.sealing[k] = newest_key(answer, party.identity, f"R{k}", self.study.sealing)
             except (Unreachable, Refused):
                 continue  # unreachable, or too old for this call: keep the key we have
             except VerificationError:

@@ -70,7 +70,7 @@ def test_certificate_can_be_issued_expired() -> None:
 def test_secrets_are_for_their_owner_alone(made: Path) -> None:
     secrets = list((made / "keys").rglob("*.key"))
     assert (
-        len(secrets) == 1 + 7 + 6 + 6 + 3 + 3 + 1
+        len(secrets) == 1 + 7 + 6 + 6 + 2 * 3 + 3 + 1
     )  # authority; tls of six nodes and the owner; their operators; identities; sealing and moments keys; who admits
     for path in secrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -90,7 +90,11 @@ def test_node_accepts_its_files(made: Path, name: str) -> None:
     assert (config.listen, config.peer_listen) == (card.address, card.peer_address)
     assert (card.address == "") == (role == "left")
     assert loaded.identity.public == card.identity
-    assert (load_ring(config.keys).keys[0].key.public if role == "right" else b"") == card.sealing
+    if role == "right":
+        held = {item.key.kind: item.key.public for item in load_ring(config.keys).keys}
+        assert held == {"classical": card.sealing, "hybrid": card.sealing_hybrid}
+    else:
+        assert (card.sealing, card.sealing_hybrid) == (b"", b"")
     assert config.data.parent == folder
 
 
@@ -102,7 +106,7 @@ def test_card_holds_no_secret(made: Path) -> None:
         assert secret.hex() not in text
         assert kind(secret).public != secret
     assert set(json.loads(text)) == {
-        "name", "organisation", "address", "peer_address", "tls_name", "identity", "sealing", "https",
+        "name", "organisation", "address", "peer_address", "tls_name", "identity", "sealing", "https", "sealing_hybrid",
     }  # fmt: skip
 
 

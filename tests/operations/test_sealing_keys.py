@@ -14,7 +14,7 @@ from trimask_client.queue import Queue
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SealingKey, seal, sealing_key_id
+from trimask_core.crypto.sealing import SEALINGS, Sealing, SealingKey, seal, sealing_key_id
 from trimask_core.study.party import load_party, read_secret
 from trimask_server.right.sealing_keys import (
     RingKey,
@@ -32,13 +32,23 @@ DAY = 24 * 3600 * 1000
 INFO = b"info"
 
 
+def only(ring: SealingRing, kind: Sealing) -> SealingRing:
+    """Its keys of a kind."""
+    return SealingRing(item for item in ring.keys if item.key.kind == kind)
+
+
+BOTH = pytest.mark.parametrize("ring", SEALINGS, indirect=True)
+
+
 @pytest.fixture
-def ring(source: DeterministicRandom) -> SealingRing:
-    """One key, rotated on day 100 with a day of waiting and thirty of overlap."""
-    first = SealingRing([RingKey(SealingKey.generate(source))])
-    return rotate(first, 100 * DAY, DAY, 30 * DAY, source)
+def ring(source: DeterministicRandom, request: pytest.FixtureRequest) -> SealingRing:
+    """One key, rotated on day 100 with a day of waiting and thirty of overlap; its keys of one kind."""
+    kind = getattr(request, "param", "classical")
+    first = SealingRing([RingKey(SealingKey.generate(source, kind))])
+    return only(rotate(first, 100 * DAY, DAY, 30 * DAY, source), kind)
 
 
+@BOTH
 def test_the_life_of_two_keys(ring: SealingRing) -> None:
     new, old = ring.keys
     states = {day: (new.state(day * DAY), old.state(day * DAY)) for day in (100, 101, 130, 131)}
@@ -52,6 +62,7 @@ def test_the_life_of_two_keys(ring: SealingRing) -> None:
     assert [item.key.public for item in ring.active(101 * DAY)] == [new.key.public, old.key.public]
 
 
+@BOTH
 def test_what_opens_when(ring: SealingRing) -> None:
     new, old = (item.key for item in ring.keys)
     for day in (100, 101, 130):
@@ -60,17 +71,17 @@ def test_what_opens_when(ring: SealingRing) -> None:
             ring.refuse_expired_id(sealing_key_id(key.public), day * DAY)
     assert ring.accepting(131 * DAY) == (new,)
     late = seal(old.public, b"row", INFO)
-    assert not ring.is_expired_for(late, INFO, 130 * DAY)
-    assert ring.is_expired_for(late, INFO, 131 * DAY)
-    assert not ring.is_expired_for(late[:-1] + bytes([late[-1] ^ 1]), INFO, 131 * DAY)
+    assert not ring.is_expired_for(late, INFO, 130 * DAY, new.kind)
+    assert ring.is_expired_for(late, INFO, 131 * DAY, new.kind)
+    assert not ring.is_expired_for(late[:-1] + bytes([late[-1] ^ 1]), INFO, 131 * DAY, new.kind)
     with pytest.raises(Refused, match="retired on 1970-05-12") as caught:
         ring.refuse_expired_id(sealing_key_id(old.public), 131 * DAY)
     assert caught.value.reason == "expired_key"
     assert (
-        ring.open_held(late, INFO) == b"row"
+        ring.open_held(late, INFO, new.kind) == b"row"
     )  # a row that came in time is masked with its block all the same
     with pytest.raises(VerificationError, match="opens with no key"):
-        ring.open_held(bytes(60), INFO)
+        ring.open_held(bytes(60), INFO, new.kind)
 
 
 def test_a_key_nobody_has_any_more(ring: SealingRing) -> None:
@@ -90,17 +101,24 @@ def test_an_expired_key_goes_when_no_row_needs_it(ring: SealingRing) -> None:
     assert publics(forget_spent(ring, 131 * DAY, None)) == both[:1]
 
 
+@BOTH
 def test_the_file(tmp_path: Path, ring: SealingRing) -> None:
-    (tmp_path / "sealing.key").write_text(ring.keys[1].key.secret_bytes().hex() + "\n")
-    assert [item.key.public for item in load_ring(tmp_path).keys] == [ring.keys[1].key.public]
+    first = ring.keys[1].key
+    (tmp_path / "sealing.key").write_text(first.secret_bytes().hex() + "\n")
+    assert [item.key.secret_bytes() for item in load_ring(tmp_path).keys] == [first.secret_bytes()]
+    (tmp_path / "sealing-hybrid.key").write_text("ab" * 32 + "\n")
+    assert [item.key.kind for item in load_ring(tmp_path).keys] == ["classical", "hybrid"]
     save_ring(tmp_path, ring)
-    assert not (tmp_path / "sealing.key").exists()  # or the old secret would outlive its key
+    for name in ("sealing.key", "sealing-hybrid.key"):
+        assert not (tmp_path / name).exists()  # or the old secret would outlive its key
     assert (tmp_path / "sealing.keys").stat().st_mode & 0o077 == 0
     again = load_ring(tmp_path)
     assert [(item.key.public, item.activate_ms, item.expire_ms) for item in again.keys] == [
         (item.key.public, item.activate_ms, item.expire_ms) for item in ring.keys
     ]
+    newer = (tmp_path / "sealing.keys").read_text().replace(f'"{first.kind}"', '"other"')
     for broken in (
+        newer,
         "{",
         "{}",
         '{"format": "trimask-sealing-keys/1", "keys": []}',
@@ -146,14 +164,13 @@ def test_devices_before_during_and_after_a_rotation(own_lab: Any, capsys: Any, t
         offline.upload(lost, 1)  # and its answer got lost
         _rotate(own_lab, "R1", "--pending", "0s", "--overlap", "7d")
         assert "Old key" in capsys.readouterr().out
-        assert (
-            load_party(own_lab.folder / "R1" / "node.json").sealing
-            == own_lab.node("R1").key_ring.ring.keys[0].key.public
-        )
+        assert load_party(own_lab.folder / "R1" / "node.json").sealing_as(
+            study.sealing
+        ).sealing == own_lab.node("R1").key_ring.ring.newest(study.sealing, 1 << 62)
         offline.send(early)  # the study's own key, within the overlap
         with Client(signed) as online:
             online.submit(ANSWERS)
-            newest = own_lab.node("R1").key_ring.ring.keys[0].key
+            newest = only(own_lab.node("R1").key_ring.ring, study.sealing).keys[0].key
             assert online.sealing == {1: newest.public, 2: study.right[1].sealing}
             assert newest.secret_bytes() != pinned
         queue = Queue(tmp_path / "queue", key, clock=clock)
@@ -216,11 +233,11 @@ def test_a_ring_that_lost_a_key_is_refused(own_lab: Any) -> None:
     path = own_lab.folder / "R1" / "sealing.keys"
     whole = path.read_text()
     data = json.loads(whole)
-    data["keys"] = data["keys"][1:]
+    data["keys"] = data["keys"][2:]
     path.write_text(json.dumps(data))
     assert not own_lab.on_loop(_reload(own_lab.node("R1")))
     assert own_lab.node("R1").context.refusals.as_dict()["bad_key_file"] == 1
-    assert len(own_lab.node("R1").key_ring.ring.keys) == 2
+    assert len(own_lab.node("R1").key_ring.ring.keys) == 4
 
 
 @pytest.mark.parametrize("words", ["30", "d", "-1d", "1w", ""])

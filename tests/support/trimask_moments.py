@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trimask_client import Client
+from trimask_core.crypto.sealing import SEALINGS
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
@@ -60,6 +61,7 @@ def moments_study(
 ) -> SignedStudy:
     """A study of all the lab's right providers, approved by everybody, not yet open."""
     layout = MomentsLayout.of(schema, ball_norm, changes.get("weight"))
+    kind = changes.pop("sealing", SEALINGS[0])
     norm = math.nextafter(math.sqrt(layout.radius_squared), math.inf)
     promise = Guarantee(
         Neighbours("record", norm),
@@ -81,7 +83,8 @@ def moments_study(
         suite=MomentsSettings(honest_providers=honest, ball_norm=ball_norm, several_releases=several),
         release_rows=release_rows,
         collector=lab.parties["collector"],
-        right=tuple(lab.parties[f"R{k}"] for k in range(1, lab.right + 1)),
+        right=tuple(lab.parties[f"R{k}"].sealing_as(kind) for k in range(1, lab.right + 1)),
+        sealing=kind,
         left=(),
         tls_roots=(lab.folder / "authority" / "ca.pem").read_text(),
         owner_key=admission_key(lab.owner).public.hex(),

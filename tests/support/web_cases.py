@@ -19,7 +19,15 @@ from moments_cases import random_answers, random_effects, random_schema
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.basics.randomness import RandomSource, Stream
 from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey, component_info, hpke_seal, sealing_key_id
+from trimask_core.crypto.sealing import (
+    SEALINGS,
+    Sealing,
+    SealingKey,
+    component_info,
+    hpke_seal,
+    hybrid_seal,
+    sealing_key_id,
+)
 from trimask_core.moments.check import contribution_hash
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
@@ -93,6 +101,7 @@ def made_study(
     invited: bool = False,
     web: bool = False,
     several: bool = False,
+    kind: Sealing = "classical",
     **changes: Any,
 ) -> Made:
     """A study that every party has signed; what it promises is what its noise gives. `row_norm`: R, or the ball's."""
@@ -100,7 +109,7 @@ def made_study(
     left = left if suite == "rows" else 0
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
     identities = {role: SigningKey.generate(source) for role in [*roles, "owner"]}
-    sealing = {role: SealingKey.generate(source) for role in roles if role.startswith("R")}
+    sealing = {role: SealingKey.generate(source, kind) for role in roles if role.startswith("R")}
     cards = {
         role: Party(
             role, f"Institution {role}", "localhost:1", "localhost:2", f"{role.lower()}.example",
@@ -119,7 +128,7 @@ def made_study(
         "contact": "owner@example.org", "created_ms": CREATED, "schema": schema, "protection": protection, "suite": settings,
         "release_rows": 2 * block_rows, "collector": cards["collector"],
         "right": tuple(cards[role] for role in roles[:right]), "left": tuple(cards[role] for role in roles[right:-1]),
-        "tls_roots": "", "owner_key": identities["owner"].public.hex(),
+        "tls_roots": "", "owner_key": identities["owner"].public.hex(), "sealing": kind,
     }  # fmt: skip
     if invited:
         given |= {"admission": "invited", "admission_signer": "owner"}
@@ -194,10 +203,17 @@ def submission(study: Study, answers: Mapping[str, object], source: RandomSource
     payloads = payloads_of(study).payloads(study, answers, source)
     key = source.read(WITHDRAWAL_KEY_BYTES)
     submission_id = submission_id_of(study.id, key)
-    ephemeral = [X25519PrivateKey.from_private_bytes(source.seed()) for _ in payloads]
+    drawn = [source.read(64 if study.sealing == "hybrid" else 32) for _ in payloads]
+
+    def sealed_to(k: int, public: bytes, payload: bytes, random: bytes) -> bytes:
+        info = component_info(study.binding, k, submission_id)
+        if study.sealing == "hybrid":
+            return hybrid_seal(public, payload, info, random)
+        return hpke_seal(public, payload, info, ephemeral=X25519PrivateKey.from_private_bytes(random))
+
     sealed = tuple(
-        hpke_seal(party.sealing, payload, component_info(study.binding, k, submission_id), ephemeral=secret)
-        for k, (party, payload, secret) in enumerate(zip(study.right, payloads, ephemeral, strict=True), 1)
+        sealed_to(k, party.sealing, payload, random)
+        for k, (party, payload, random) in enumerate(zip(study.right, payloads, drawn, strict=True), 1)
     )
     key_ids = tuple(sealing_key_id(party.sealing) for party in study.right)
     return SealedSubmission(study.id, submission_id, sealed, key, key_ids)
@@ -266,6 +282,7 @@ def _random_study(random: Random, label: str) -> Made:
             sigma=random.choice([0.0, 40.0]),
             row_norm=norm,
             weight=_random_weight(random, schema, random.choice([16, 100, 1024])),
+            kind=random.choice(SEALINGS),
         )
     schema = replace(schema, ones=random.random() < 0.8)
     settings: dict[str, Any] = {"sigma": random.choice([0.0, 0.25, 3.0])}
@@ -280,5 +297,6 @@ def _random_study(random: Random, label: str) -> Made:
         right=right,
         left=left,
         block_rows=len(schema.columns) + random.randint(1, 12),
+        kind=random.choice(SEALINGS),
         **settings,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES
+from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SEALINGS
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report, share_payloads, split
 from trimask_core.study.schema import Attribute, Schema
@@ -63,7 +63,7 @@ def test_upload_is_what_a_device_sends(row_norm: float | None) -> None:
     )
     sent = share_payloads(*split(build_report(layout, {"a0": 1.0, "a1": 4.0, "a2": 9.0}, source), 3, source))
     ids = 32 + 16  # of the study and of the submission, beside each
-    assert plan.upload_bytes == sum(len(payload) + SEAL_OVERHEAD_BYTES + ids for payload in sent)
+    assert plan.upload_bytes == sum(len(payload) + SEAL_OVERHEAD_BYTES[SEALINGS[0]] + ids for payload in sent)
     assert (plan.elements, plan.bits) == (layout.elements, layout.bits)
 
 

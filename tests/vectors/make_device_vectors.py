@@ -104,6 +104,8 @@ def studies() -> list[tuple[str, Made, dict[str, Any]]]:
         ("rows, an answered weight and a smaller norm", made_study("answered", SCHEMA, row_norm=1.5, weight=Weight("bmi")), ANSWERS),
         ("moments, weighted by a choice, a ball",
          made_study("weight moments", SMALL, suite="moments", right=2, sigma=30.0, row_norm=2.25, weight=Weight("region", (1.0, 2.5, 4.0), 256)), SMALL_ANSWERS),
+        ("rows, sealed hybrid", made_study("hybrid", SCHEMA, right=2, left=1, kind="hybrid"), ANSWERS),
+        ("moments, sealed hybrid, invited", made_study("hybrid moments", SMALL, suite="moments", right=2, sigma=30.0, invited=True, kind="hybrid"), SMALL_ANSWERS),
     ]  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def study_cases() -> dict[str, Any]:
     every = studies()
     made = {name: study for name, study, _ in every}
     rows, moments = made["rows, three providers"], made["moments, a ball, three providers, invited"]
-    tagged = made["rows, four providers with tags, invited"]
+    tagged, hybrid = made["rows, four providers with tags, invited"], made["rows, sealed hybrid"]
 
     other = base64.b64encode(bytes(32)).decode()
     cases: list[tuple[str, Made, list[str | int], Any]] = [
@@ -245,6 +247,11 @@ def study_cases() -> dict[str, Any]:
         ("a weight 20,000 times another's", rows, ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 20000.0], "steps": 0}),
         ("a weight beside a budget", made["moments, a budget"], ["study", "weight"], {"attribute": "region", "weights": [1.0, 2.0, 3.0], "steps": 8}),
         ("a budget in the rows suite", rows, ["study", "protection"], EXACT | {"row_norm": rows.study.protection.row_norm}),
+        ("a sealing that nobody knows", rows, ["study", "sealing"], "lattices"),
+        ("sealed as before there were two ways, but said so", rows, ["study", "sealing"], "classical"),
+        ("sealed hybrid, with classical keys", rows, ["study", "sealing"], "hybrid"),
+        ("sealed classically, with hybrid keys", hybrid, ["study", "sealing"], GONE),
+        ("sealed hybrid, with one classical key", hybrid, ["study", "right", 1, "sealing"], other),
         ("no weight, but said so", rows, ["study", "weight"], None),
     ]  # fmt: skip
     names = {study.study.id: name for name, study, _ in every}

@@ -1,13 +1,20 @@
 """HPKE (RFC 9180): a component sealed to one right provider, for one study and one submission.
 
-DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode: all of it is in every browser. The study id, the
-provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. A sealed message is
-the encapsulated key followed by the ciphertext. What a right provider must find when it opens its part has one form,
-whatever the suite.
+The study id, the provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. A
+sealed message is the encapsulated key followed by the ciphertext. What a right provider must find when it opens its part
+has one form, whatever the suite.
 
-Where `cryptography` has no HPKE of its own (Android's packages are older), the same is done from its primitives: KEM
-0x0020, KDF 0x0001, AEAD 0x0001, one message a key (sequence number 0, so the nonce is the base nonce). Checked on Appendix
-A.1.1 and, both ways, against the native implementation.
+A study says which of two kinds its keys are, and so does the length of a public key:
+
+- `hybrid`: ML-KEM-768 with X25519 (KEM 0x647a of draft-ietf-hpke-pq, which is X-Wing), HKDF-SHA256, AES-256-GCM. It stays
+  closed while either of the two holds: what is recorded today opens to no quantum computer of later days.
+- `classical`: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, as all studies had before.
+
+Keys of the two kinds have nothing in common: a hybrid key that shared its secret with an X25519 key would fall with it.
+
+Where `cryptography` lacks them (Android's packages are older), a device seals from primitives, one message a key (sequence
+number 0, so the nonce is the base nonce). Checked on Appendix A.1.1, on the draft's vectors and, both ways, against the
+native implementation. Nodes open hybrid components with the native one alone.
 """
 
 from __future__ import annotations
@@ -16,21 +23,35 @@ import hashlib
 import hmac
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.errors import ConfigError, ParameterError, VerificationError
 from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.crypto import mlkem
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
+Sealing = Literal["classical", "hybrid"]
+SEALINGS: tuple[Sealing, ...] = ("classical", "hybrid")
+"""The first is what a study gets whose owner does not say."""
+PUBLIC_KEY_BYTES: dict[Sealing, int] = {"classical": 32, "hybrid": mlkem.PUBLIC_BYTES + 32}
+SEAL_OVERHEAD_BYTES: dict[Sealing, int] = {"classical": 32 + 16, "hybrid": mlkem.CIPHERTEXT_BYTES + 32 + 16}
+"""The encapsulated key and the tag."""
 
+DOES_NOT_OPEN = (
+    "a sealed component does not open: it was altered, or sealed to another key, study or submission"
+)
 _KEM = b"KEM\x00\x20"
 _SUITE = b"HPKE\x00\x20\x00\x01\x00\x01"
+_HYBRID_SUITE = b"HPKE\x64\x7a\x00\x01\x00\x02"
+_HYBRID_KEY_BYTES = 32
+_LABEL = b"\\.//^\\"  # of X-Wing: what the hash of the two secrets is for
 _KEY_BYTES, _NONCE_BYTES, _SECRET_BYTES, _ENC_BYTES = 16, 12, 32, 32
 
 
@@ -55,14 +76,33 @@ def shared_secret(private: X25519PrivateKey, peer: bytes, enc: bytes, recipient:
     return _expand(extracted, _KEM, b"shared_secret", enc + recipient, _SECRET_BYTES)
 
 
-def key_schedule(shared: bytes, info: bytes) -> tuple[bytes, bytes]:
+def key_schedule(
+    shared: bytes, info: bytes, suite: bytes = _SUITE, key_bytes: int = _KEY_BYTES
+) -> tuple[bytes, bytes]:
     """The AEAD key and base nonce of section 5.1 in base mode: no pre-shared key, no sender's key."""
-    context = b"\x00" + _extract(b"", _SUITE, b"psk_id_hash", b"") + _extract(b"", _SUITE, b"info_hash", info)
-    secret = _extract(shared, _SUITE, b"secret", b"")
+    context = b"\x00" + _extract(b"", suite, b"psk_id_hash", b"") + _extract(b"", suite, b"info_hash", info)
+    secret = _extract(shared, suite, b"secret", b"")
     return (
-        _expand(secret, _SUITE, b"key", context, _KEY_BYTES),
-        _expand(secret, _SUITE, b"base_nonce", context, _NONCE_BYTES),
+        _expand(secret, suite, b"key", context, key_bytes),
+        _expand(secret, suite, b"base_nonce", context, _NONCE_BYTES),
     )
+
+
+def hybrid_encapsulate(public: bytes, random: bytes) -> tuple[bytes, bytes]:
+    """X-Wing's Encaps: the shared secret and the encapsulated key. `random` is 32 bytes for ML-KEM, then 32 for X25519."""
+    lattice, curve = public[: mlkem.PUBLIC_BYTES], public[mlkem.PUBLIC_BYTES :]
+    ephemeral = X25519PrivateKey.from_private_bytes(random[32:])
+    agreed = ephemeral.exchange(X25519PublicKey.from_public_bytes(curve))
+    first, ciphertext = mlkem.encapsulate(lattice, random[:32])
+    point = ephemeral.public_key().public_bytes_raw()
+    return hashlib.sha3_256(first + agreed + point + curve + _LABEL).digest(), ciphertext + point
+
+
+def hybrid_seal(public: bytes, plaintext: bytes, info: bytes, random: bytes | None = None) -> bytes:
+    """SealBase to a hybrid key. `random`, 64 bytes used once, is given for test vectors alone."""
+    shared, enc = hybrid_encapsulate(public, random or SystemRandom().read(64))
+    key, nonce = key_schedule(shared, info, _HYBRID_SUITE, _HYBRID_KEY_BYTES)
+    return enc + AESGCM(key).encrypt(nonce, plaintext, b"")
 
 
 def hpke_seal(
@@ -85,9 +125,6 @@ def hpke_open(private: X25519PrivateKey, sealed: bytes, info: bytes, aad: bytes 
     return AESGCM(key).decrypt(nonce, ciphertext, aad)
 
 
-SEAL_OVERHEAD_BYTES = 32 + 16  # the encapsulated key and the tag
-
-
 def _native_suite() -> Suite | None:
     try:
         from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
@@ -96,7 +133,45 @@ def _native_suite() -> Suite | None:
     return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
-_LIBRARY = _native_suite()
+def _native_hybrid() -> Suite | None:
+    """None too where the OpenSSL below has no ML-KEM."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+        from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+        MLKEM768PrivateKey.from_seed_bytes(bytes(64))
+        return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
+    except (ImportError, AttributeError, UnsupportedAlgorithm):
+        return None
+
+
+_LIBRARY, _HYBRID_LIBRARY = _native_suite(), _native_hybrid()
+
+
+@lru_cache(maxsize=32)
+def _native_public(public: bytes) -> Any:
+    """A hybrid public key as the native implementation wants it; whoever seals many seals to few keys."""
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
+    from cryptography.hazmat.primitives.hpke import MLKEM768X25519PublicKey
+
+    return MLKEM768X25519PublicKey(
+        MLKEM768PublicKey.from_public_bytes(public[: mlkem.PUBLIC_BYTES]),
+        X25519PublicKey.from_public_bytes(public[mlkem.PUBLIC_BYTES :]),
+    )
+
+
+def _native_private(seed: bytes) -> tuple[Any, bytes]:
+    """A hybrid private key, expanded from its seed, and the public one."""
+    if _HYBRID_LIBRARY is None:
+        raise ConfigError("hybrid sealing keys need a `cryptography` with ML-KEM: version 50 has it")
+    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+    from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
+
+    expanded = hashlib.shake_256(seed).digest(96)
+    lattice = MLKEM768PrivateKey.from_seed_bytes(expanded[:64])
+    curve = X25519PrivateKey.from_private_bytes(expanded[64:])
+    public = lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
+    return MLKEM768X25519PrivateKey(lattice, curve), public
 
 
 def component_info(binding: bytes, provider: int, submission_id: bytes) -> bytes:
@@ -114,56 +189,75 @@ def sealing_key_message(public: bytes, activate_ms: int, expire_ms: int) -> byte
     return public + activate_ms.to_bytes(8, "big") + expire_ms.to_bytes(8, "big")
 
 
+def kind_of(public: bytes) -> Sealing:
+    """What a public key is for, by its length."""
+    for kind, size in PUBLIC_KEY_BYTES.items():
+        if len(public) == size:
+            return kind
+    raise VerificationError("a sealing key is of no kind that this version knows")
+
+
 def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
     """`plaintext` for the holder of the private half of `public` alone."""
     try:
+        if kind_of(public) == "hybrid":
+            if _HYBRID_LIBRARY is None:
+                return hybrid_seal(public, plaintext, info)
+            return _HYBRID_LIBRARY.encrypt(plaintext, _native_public(public), info)
         if _LIBRARY is None:
             return hpke_seal(public, plaintext, info)
         return _LIBRARY.encrypt(plaintext, X25519PublicKey.from_public_bytes(public), info)
     except ValueError:
-        raise VerificationError("a sealing key is not a usable X25519 public key") from None
+        raise VerificationError("a sealing key is not a usable public key") from None
 
 
 class SealingKey:
-    """A private X25519 key that opens what was sealed to it."""
+    """A private key, of either kind, that opens what was sealed to it. Its secret is the X25519 key, or a hybrid seed."""
 
-    __slots__ = ("_key", "public")
+    __slots__ = ("_key", "_secret", "kind", "public")
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, kind: Sealing = "classical") -> None:
         if len(secret) != 32:
             raise ParameterError("sealing key", "32 bytes")
-        self._key = X25519PrivateKey.from_private_bytes(secret)
-        self.public: bytes = self._key.public_key().public_bytes_raw()
+        self.kind: Sealing = kind
+        self._secret = secret
+        self._key: Any
+        self.public: bytes
+        if kind == "hybrid":
+            self._key, self.public = _native_private(secret)
+        else:
+            self._key = X25519PrivateKey.from_private_bytes(secret)
+            self.public = self._key.public_key().public_bytes_raw()
 
     @classmethod
-    def generate(cls, source: RandomSource | None = None) -> SealingKey:
+    def generate(cls, source: RandomSource | None = None, kind: Sealing = "classical") -> SealingKey:
         """A fresh key."""
-        return cls((source or SystemRandom()).seed())
+        return cls((source or SystemRandom()).seed(), kind)
 
     def __repr__(self) -> str:
         return f"SealingKey(public={self.public.hex()})"
 
     def secret_bytes(self) -> bytes:
         """The private half, for the key file and nothing else."""
-        return self._key.private_bytes_raw()
+        return self._secret
 
     def open(self, sealed: bytes, info: bytes) -> bytes:
         """The plaintext, or `VerificationError` if it was altered or sealed for something else."""
+        library = _HYBRID_LIBRARY if self.kind == "hybrid" else _LIBRARY
         try:
-            if _LIBRARY is None:
+            if library is None:
                 return hpke_open(self._key, sealed, info)
-            return _LIBRARY.decrypt(sealed, self._key, info)
+            return library.decrypt(sealed, self._key, info)
         except (InvalidTag, ValueError):
-            raise VerificationError(
-                "a sealed component does not open: it was altered, or sealed to another key, study or submission"
-            ) from None
+            raise VerificationError(DOES_NOT_OPEN) from None
 
     def agree(self, peer_public: bytes) -> bytes:
-        """The X25519 secret shared with the holder of `peer_public`'s private half."""
+        """The X25519 secret shared with the holder of `peer_public`'s private half; of classical keys alone."""
         try:
-            return self._key.exchange(X25519PublicKey.from_public_bytes(peer_public))
+            secret: bytes = self._key.exchange(X25519PublicKey.from_public_bytes(peer_public))
         except ValueError:
             raise VerificationError("a key agreement share is not a usable X25519 public key") from None
+        return secret
 
 
 SEED, VECTOR = b"\x01", b"\x02"

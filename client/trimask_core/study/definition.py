@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core.basics.encoding import canonical_json, check_letters
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
+from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, SEALINGS
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.party import Party, Web
@@ -152,8 +153,17 @@ def _check_parties(study: StudySettings) -> None:
     sealing = [party.sealing for party in study.right]
     if any(len(set(group)) != len(group) for group in (identities, tls_names, sealing)):
         raise ImpossibleStudy("same_party_twice", "every party needs its own keys and its own TLS name")
+    if study.sealing not in SEALINGS:
+        raise ImpossibleStudy(
+            "sealing",
+            f"answers to this study are sealed as {str(study.sealing)[:40]!r}, which this version cannot do, so it sends "
+            "nothing; a newer one may",
+        )
+    size = PUBLIC_KEY_BYTES[study.sealing]
     for role, party in study.parties.items():
-        if len(party.identity) != 32 or len(party.sealing) != (32 if role.startswith("R") else 0):
+        if party.sealing_hybrid:
+            raise StudyError(f"{role}: a study has one sealing key of a provider, of the kind it says")
+        if len(party.identity) != 32 or len(party.sealing) != (size if role.startswith("R") else 0):
             raise ImpossibleStudy(
                 "bad_key", f"{role}: its identity or sealing key is missing or has the wrong length"
             )
@@ -201,7 +211,7 @@ class Study(StudySettings):
             if item.name == "commitments":
                 continue
             value = getattr(self, item.name)
-            if item.name in _WHERE_SO and not value:
+            if item.name in _WHERE_SO and (not value or value == "classical"):
                 continue
             if item.name in ("right", "left"):
                 value = [party.to_dict() for party in value]
@@ -256,7 +266,7 @@ class Study(StudySettings):
 
 
 _NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight", "pilot"}
-_WHERE_SO = {"reminders", "weight", "pilot"}
+_WHERE_SO = {"reminders", "weight", "pilot", "sealing"}
 """In the canonical form only where they say something."""
 
 

@@ -16,13 +16,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import ConfigError, ImpossibleStudy, StudyError
 from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.sealing import SEALINGS, Sealing
 
 ADMISSION_KEY = "admission.key"
 _ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")
@@ -148,6 +149,8 @@ class Party:
     sealing: bytes = b""
     # Where browsers reach it, an origin such as "https://r1.example:8443"; empty where they do not.
     https: str = ""
+    # On a node's card alone, which has a key of each kind; in a study `sealing` is of the study's kind.
+    sealing_hybrid: bytes = b""
 
     def __post_init__(self) -> None:
         for name in ("name", "organisation", "address", "peer_address", "tls_name", "https"):
@@ -158,6 +161,7 @@ class Party:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
+        hybrid = {"sealing_hybrid": encode_bytes(self.sealing_hybrid)} if self.sealing_hybrid else {}
         return {
             "name": self.name,
             "organisation": self.organisation,
@@ -167,21 +171,33 @@ class Party:
             "identity": encode_bytes(self.identity),
             "sealing": encode_bytes(self.sealing),
             "https": self.https,
+            **hybrid,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Party:
         """Read what `to_dict` wrote."""
-        return cls(
-            **{**data, "identity": decode_bytes(data["identity"]), "sealing": decode_bytes(data["sealing"])}
-        )
+        keys = ("identity", "sealing", "sealing_hybrid")
+        return cls(**{**data, **{key: decode_bytes(data[key]) for key in keys if key in data}})
+
+    def sealing_as(self, kind: Sealing) -> Party:
+        """The party as it stands in a study of this kind; refused if its card has no such key."""
+        if kind == "classical" or not self.sealing:
+            return replace(self, sealing_hybrid=b"")
+        if not self.sealing_hybrid:
+            raise StudyError(
+                f"{self.name}: its card has no hybrid sealing key. Its operator runs `trimask node rotate-sealing-key` and "
+                'sends the new card; or set [collection] sealing = "classical", which a quantum computer may open one day'
+            )
+        return replace(self, sealing=self.sealing_hybrid, sealing_hybrid=b"")
 
 
 _GROUPS, _DIGITS = 6, 5
 
 
 def fingerprint(party: Party) -> str:
-    """Six groups of five digits."""
+    """Six groups of five digits; of a card with keys of both kinds, those it has in a study that does not say which."""
+    party = party.sealing_as(SEALINGS[0]) if party.sealing_hybrid else party
     parts = [b"trimask-card/1", party.identity, party.sealing, party.tls_name.encode()]
     text = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
     number = int.from_bytes(hashlib.sha256(text).digest(), "big")

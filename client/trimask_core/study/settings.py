@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from trimask_core.basics.errors import StudyError
+from trimask_core.crypto.sealing import Sealing
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.study.guarantee import Protection
@@ -64,6 +65,8 @@ class StudySettings:
     weight: Weight | None = None
     # What shrinking rows takes from the moments, by pilot rows. In the canonical form only where there is one.
     pilot: PilotCorrection | None = None
+    # Of which kind right providers' keys are. In the canonical form only where it is not "classical", which it was before.
+    sealing: Sealing = "classical"
     # What right providers committed to with their approvals (`SignedStudy`); no part of the id.
     commitments: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
 

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, component_info, seal, sealing_key_id
+from trimask_core.crypto.sealing import (
+    SEAL_OVERHEAD_BYTES,
+    SEALINGS,
+    Sealing,
+    component_info,
+    kind_of,
+    seal,
+    sealing_key_id,
+)
 from trimask_core.study.definition import Study
 from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES, submission_id_of
 from trimask_core.suites import payloads_of
@@ -64,6 +73,10 @@ def seal_under(
     """The same under a withdrawal key that was drawn before."""
     submission_id = submission_id_of(study.id, withdrawal_key)
     keys = [(sealing or {}).get(k, provider.sealing) for k, provider in enumerate(study.right, 1)]
+    if any(kind_of(key) != study.sealing for key in keys):
+        raise VerificationError(
+            "a sealing key is not of the kind that this study says: nothing is sealed to it"
+        )
     sealed = tuple(
         seal(key, payload, component_info(study.binding, k, submission_id))
         for k, (key, payload) in enumerate(zip(keys, payloads, strict=True), 1)
@@ -77,16 +90,16 @@ _KIND_BYTES = 1  # whether a seed or a vector follows
 _STUDY_ID_BYTES = 32
 
 
-def upload_bytes(values: int, providers: int, more: int = 0) -> int:
+def upload_bytes(values: int, providers: int, more: int = 0, sealing: Sealing = SEALINGS[0]) -> int:
     """Of a share of so many values: the vector for the last right provider, a seed for each of the others, all sealed.
 
     `more` bytes, in all of them together, go with the shares.
     """
-    each = _KIND_BYTES + SEAL_OVERHEAD_BYTES + _STUDY_ID_BYTES + SUBMISSION_ID_BYTES
+    each = _KIND_BYTES + SEAL_OVERHEAD_BYTES[sealing] + _STUDY_ID_BYTES + SUBMISSION_ID_BYTES
     return _VALUE_BYTES * values + (providers - 1) * SEED_BYTES + providers * each + more
 
 
 def upload_bytes_of(study: Study) -> int:
     """Of a submission to this study."""
     forms = [payloads_of(study).form_of(study, k) for k in range(1, len(study.right) + 1)]
-    return upload_bytes(forms[-1].values, len(forms), sum(form.more for form in forms))
+    return upload_bytes(forms[-1].values, len(forms), sum(form.more for form in forms), study.sealing)

@@ -263,7 +263,7 @@ class GetSealingKeysResponse(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealingKeyRecord]:
-        """Those in use, newest first; seal to the first."""
+        """Those in use, newest first of each kind; seal to the first of the study's kind. Classical ones come before hybrid ones."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class SealingKeyRecord(_message.Message):
     EXPIRE_TIME_MS_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     public_key: _builtins.bytes
-    """X25519 public key, 32 bytes."""
+    """Its length tells the kind: X25519, 32 bytes (classical); ML-KEM-768 (1,184 bytes), then X25519 (hybrid)."""
     activate_time_ms: _builtins.int
     """Since when it is in use, milliseconds since 1970 UTC."""
     expire_time_ms: _builtins.int

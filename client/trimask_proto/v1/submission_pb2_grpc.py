@@ -84,7 +84,7 @@ class SubmissionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSealingKeys(self, request, context):
-        """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study.
+        """The keys to seal to now, newest first of each kind, signed. A device that cannot ask seals to the key in the study.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,7 @@ class SubmissionServiceStub:
     the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
     """
     GetSealingKeys: _grpc.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]
-    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+    """The keys to seal to now, newest first of each kind, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _grpc.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
     already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
@@ -70,7 +70,7 @@ class SubmissionServiceAsyncStub(SubmissionServiceStub):
     the gate, the limits and the checks as a call of its own, and each submission in it those of Submit.
     """
     GetSealingKeys: _aio.UnaryUnaryMultiCallable[_submission_pb2.GetSealingKeysRequest, _submission_pb2.GetSealingKeysResponse]  # type: ignore[assignment]
-    """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+    """The keys to seal to now, newest first of each kind, signed. A device that cannot ask seals to the key in the study."""
     Withdraw: _aio.UnaryUnaryMultiCallable[_submission_pb2.WithdrawRequest, _submission_pb2.WithdrawResponse]  # type: ignore[assignment]
     """Erases a submission that is in no block, for ever: its id cannot come again. Safe to repeat. Refused with
     already_in_block once its block is planned, for then it can no longer be told apart. One that is not here yet is kept
@@ -112,7 +112,7 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _submission_pb2.GetSealingKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_submission_pb2.GetSealingKeysResponse, _abc.Awaitable[_submission_pb2.GetSealingKeysResponse]]:
-        """The keys to seal to now, newest first, signed. A device that cannot ask seals to the key in the study."""
+        """The keys to seal to now, newest first of each kind, signed. A device that cannot ask seals to the key in the study."""
 
     @_abc_1.abstractmethod
     def Withdraw(

@@ -2,6 +2,7 @@
 import { concat, bigEndian } from "./bytes.js";
 import { sha256, verify } from "./crypto.js";
 import { Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
+import { PUBLIC_KEY_BYTES } from "./hpke.js";
 import { verifyReceipt, verifyWithdrawal } from "./receipt.js";
 import { reason } from "./refusal.js";
 import { parseStudy } from "./signed_study.js";
@@ -100,9 +101,13 @@ export async function withdraw(transport, study, withdrawalKey, provider, admiss
   return word;
 }
 
-/** The newest key in a right provider's answer, which its identity signed. @param {Uint8Array} answer @param {Uint8Array} identity @param {string} role @returns {Promise<Bytes>} */
-export async function newestKey(answer, identity, role) {
-  const [newest] = decodeMessage("GetSealingKeysResponse", answer, `the keys of ${role}`)["keys"];
+/**
+ * The newest key of a kind in a right provider's answer, which its identity signed.
+ * @param {Uint8Array} answer @param {Uint8Array} identity @param {string} role @param {import("./hpke.js").Sealing} kind @returns {Promise<Bytes>}
+ */
+export async function newestKey(answer, identity, role, kind) {
+  const { keys } = decodeMessage("GetSealingKeysResponse", answer, `the keys of ${role}`);
+  const newest = keys.find((/** @type {{ publicKey: Uint8Array }} */ key) => key.publicKey.length === PUBLIC_KEY_BYTES[kind]);
   if (!newest || newest.activateTimeMs < 0n || newest.expireTimeMs < 0n) throw new VerificationError(`${role} has no usable sealing key`);
   const message = concat(newest.publicKey, bigEndian(newest.activateTimeMs, 8), bigEndian(newest.expireTimeMs, 8));
   await verify(identity, "sealing-key", message, newest.signature, `the sealing key of ${role}`);
@@ -119,7 +124,7 @@ export async function sealingKeys(transport, study) {
       const role = `R${place + 1}`;
       try {
         const answer = await transport.call(originOf(study, role), `${SERVICE}.SubmissionService/GetSealingKeys`, new Uint8Array(), KEYS_MS);
-        return await newestKey(answer, party.identity, role);
+        return await newestKey(answer, party.identity, role, study.sealing);
       } catch (error) {
         // Down, older than this call, or not to be trusted: the key at hand will do.
         if (error instanceof Unreachable || error instanceof Refused || error instanceof VerificationError) return null;

@@ -7,6 +7,7 @@
 import { concat, equal, fromHex, toHex, utf8 } from "./bytes.js";
 import { sha256 } from "./crypto.js";
 import { StudyError } from "./errors.js";
+import { PUBLIC_KEY_BYTES } from "./hpke.js";
 import { canonicalJson, plain } from "./json.js";
 import { checkLetters } from "./letters.js";
 import { readParty } from "./party.js";
@@ -46,11 +47,18 @@ function impossible(reason, problem, field = "") {
   throw new StudyError(problem, reason, field);
 }
 
+/** @param {import("./json.js").Json | undefined} value @returns {import("./hpke.js").Sealing} */
+function readSealing(value) {
+  if (value === undefined) return "classical";
+  if (value === "hybrid") return value;
+  return impossible("sealing", "answers to this study are sealed in a way that this version cannot do, so it sends nothing", "sealing");
+}
+
 export class Study {
   /** Use `Study.read`. @param {JsonObject} data @param {Bytes} id @param {SuiteCode} code */
   constructor(data, id, code) {
     if (data["format"] !== FORMAT) throw new StudyError(`this is not a study of format ${FORMAT}`);
-    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders", "weight", "pilot"]);
+    keysOf(data, [...TEXTS, ...NUMBERS, ...PARTS], "study", ["reminders", "weight", "pilot", "sealing"]);
     this.id = id;
     const [title, purpose, contact, tlsRoots, admission, signer, ownerKey, access, licence] = TEXTS.map((name) => textOf(data[name], name));
     this.title = String(title);
@@ -80,6 +88,8 @@ export class Study {
     this.weight = "weight" in data ? new Weight(data["weight"], this.schema) : null;
     // What shrinking rows takes from the moments, for who reads releases: signed with the study, and nothing to a device.
     if ("pilot" in data) keysOf(objectOf(data["pilot"], "pilot"), ["people", "mean", "factors", "rest"], "pilot", ["release"]);
+    /** Of which kind the right providers' keys are. Written only where it is not classical, as it was before there were two. */
+    this.sealing = readSealing(data["sealing"]);
     this.#checkAdmission();
     const suite = objectOf(data["suite"], "suite");
     this.suite = textOf(suite["name"], "suite.name");
@@ -171,7 +181,7 @@ export class Study {
       impossible("same_party_twice", "every party needs its own keys and its own TLS name");
     }
     for (const [role, party] of parties) {
-      if (party.identity.length !== 32 || party.sealing.length !== (role.startsWith("R") ? 32 : 0)) {
+      if (party.identity.length !== 32 || party.sealing.length !== (role.startsWith("R") ? PUBLIC_KEY_BYTES[this.sealing] : 0)) {
         impossible("bad_key", "its identity or sealing key is missing or has the wrong length", role);
       }
       // A page calls the collector and every right provider over HTTPS.

@@ -1,7 +1,8 @@
 /** The device's part: from answers to K1 sealed payloads, frozen: `trimask_core.submit.submission`, `sealing` and `withdrawal`. */
 import { bigEndian, concat, utf8 } from "./bytes.js";
 import { sha256 } from "./crypto.js";
-import { hpkeSeal } from "./hpke.js";
+import { VerificationError } from "./errors.js";
+import { EPHEMERAL_BYTES, hpkeSeal, PUBLIC_KEY_BYTES } from "./hpke.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {import("./crypto.js").RandomSource} RandomSource */
@@ -43,9 +44,12 @@ export async function payloadsOf(study, answers, source) {
 export async function buildSubmission(study, answers, source, sealing = new Map()) {
   const payloads = await payloadsOf(study, answers, source);
   const withdrawalKey = source.read(WITHDRAWAL_KEY_BYTES);
-  const ephemeral = payloads.map(() => source.read(32));
+  const ephemeral = payloads.map(() => source.read(EPHEMERAL_BYTES[study.sealing]));
   const [submissionId, binding] = await Promise.all([submissionIdOf(study.id, withdrawalKey), study.binding()]);
   const keys = study.right.map((party, place) => sealing.get(place + 1) ?? party.sealing);
+  if (keys.some((key) => key.length !== PUBLIC_KEY_BYTES[study.sealing])) {
+    throw new VerificationError("a sealing key is not of the kind that this study says: nothing is sealed to it");
+  }
   const sealed = await Promise.all(
     payloads.map((payload, place) => {
       const [key, secret] = [keys[place], ephemeral[place]];

@@ -117,6 +117,7 @@ def run_card(args: argparse.Namespace) -> int:
     """Print or write the card."""
     import json
 
+    from trimask_core.crypto.sealing import SEALINGS
     from trimask_core.study.party import fingerprint
     from trimask_server.local.keys import own_card
     from trimask_server.settings.config import load_config
@@ -133,6 +134,8 @@ def run_card(args: argparse.Namespace) -> int:
     print(f"for nodes     {card.peer_address}")
     print(f"TLS name      {card.tls_name}")
     print(f"fingerprint   {fingerprint(card)}")
+    if card.sealing_hybrid:
+        print(f"  ... where answers are sealed {SEALINGS[1]}: {fingerprint(card.sealing_as(SEALINGS[1]))}")
     if args.out is not None:
         print(f"\nThe card is in {args.out}: send it to the study's owner, and read the fingerprint to them.")
     return 0

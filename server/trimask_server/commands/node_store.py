@@ -132,10 +132,11 @@ def register_sealing_key(commands: Subparsers) -> None:
     """Add what is about keys to the commands of `trimask node`."""
     rotate = commands.add_parser(
         "rotate-sealing-key",
-        help="make a right provider's next sealing key",
-        description="Make a new sealing key. It is pending at first, so that every process of the node has it before a "
-        "device does, then devices that ask seal to it; the old one is still accepted for --overlap after that. "
-        "A device that stays offline longer loses what it sealed, so let the overlap exceed that.",
+        help="make a right provider's next sealing keys",
+        description="Make a new sealing key of each kind, hybrid and classical. They are pending at first, so that every "
+        "process of the node has them before a device does, then devices that ask seal to them; the old ones are still "
+        "accepted for --overlap after that. A device that stays offline longer loses what it sealed, so let the overlap "
+        "exceed that.",
     )
     rotate.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
     rotate.add_argument(
@@ -162,11 +163,10 @@ def parse_span(text: str) -> int:
 def run_rotate_sealing_key(args: argparse.Namespace) -> int:
     """Write the ring and the node's card; a running node reloads both by itself."""
     import json
-    from dataclasses import replace
     from datetime import UTC, datetime
 
     from trimask_core.basics.clock import SystemClock
-    from trimask_core.study.party import load_party
+    from trimask_server.local.keys import own_card
     from trimask_server.right.sealing_keys import load_ring, rotate, save_ring
     from trimask_server.settings.config import load_config
 
@@ -174,19 +174,21 @@ def run_rotate_sealing_key(args: argparse.Namespace) -> int:
     now = SystemClock().now_ms()
     ring = rotate(load_ring(folder), now, args.pending, args.overlap)
     save_ring(folder, ring)
-    newest = ring.keys[0]
+    begin = ring.keys[0].activate_ms
     card = folder / "node.json"
-    if card.exists():  # studies made from now on pin the new key
+    if card.exists():  # studies made from now on pin the new keys
         fresh = card.with_suffix(".json.new")
-        party = replace(load_party(card), sealing=newest.key.public)
-        fresh.write_text(json.dumps(party.to_dict(), indent=1) + "\n", encoding="utf-8")
+        fresh.write_text(json.dumps(own_card(folder).to_dict(), indent=1) + "\n", encoding="utf-8")
         fresh.replace(card)
 
     def day(milliseconds: int) -> str:
         return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
-    print(f"New key {newest.key.public.hex()[:16]}, in use from {day(newest.activate_ms)}.")
-    for item in ring.keys[1:]:
-        print(f"Old key {item.key.public.hex()[:16]} is taken until {day(item.expire_ms or 0)}.")
+    for item in ring.keys:
+        name = f"key {item.key.public.hex()[:16]} ({item.key.kind})"
+        if item.expire_ms is None:
+            print(f"New {name}, in use from {day(begin)}.")
+        else:
+            print(f"Old {name} is taken until {day(item.expire_ms)}.")
     print("A running node reloads this by itself (at once on SIGHUP). Back the key folder up again.")
     return 0

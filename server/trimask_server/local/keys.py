@@ -26,10 +26,9 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
 from trimask_core.study.party import ADMISSION_KEY, Party, load_party, read_secret, role_of_name
-from trimask_server.right.sealing_keys import RING_FILE, SINGLE_FILE, load_ring
+from trimask_server.right.sealing_keys import HYBRID_FILE, RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.runtime.tls import HTTPS_CERTIFICATE, HTTPS_KEY
 from trimask_server.store.data_keys import FILE_NAME as STORAGE_KEYS
 from trimask_server.store.data_keys import KeyRing, create_secret
@@ -229,8 +228,8 @@ def make_secrets(keys: Path, role: str) -> dict[Path, bool]:
     }
     if role == "right":
         if not (keys / RING_FILE).exists():
-            fresh = _hex(SealingKey.generate().secret_bytes())
-            made[keys / SINGLE_FILE] = create_secret(keys / SINGLE_FILE, fresh)
+            for file in (SINGLE_FILE, HYBRID_FILE):
+                made[keys / file] = create_secret(keys / file, _hex(SystemRandom().seed()))
         made[keys / MOMENTS_KEY] = create_secret(keys / MOMENTS_KEY, _hex(SystemRandom().seed()))
         # Ledgers of what was delivered, which a restored database must not forget: the node writes them.
         made[keys / "moments"] = not (keys / "moments").exists()
@@ -251,12 +250,12 @@ def own_card(keys: Path, party: Party | None = None) -> Party:
         if not path.exists():
             raise ConfigError(f"{path} is missing; `trimask node init` makes it")
         party = load_party(path)
-    sealing = b""
-    if role_of_name(party.name) == "right":
-        ring = load_ring(keys)
-        sealing = (ring.active(SystemClock().now_ms()) or list(ring.keys))[0].key.public
     identity = SigningKey(read_secret(keys / "identity.key")).public
-    return replace(party, identity=identity, sealing=sealing)
+    if role_of_name(party.name) != "right":
+        return replace(party, identity=identity)
+    ring, now_ms = load_ring(keys), SystemClock().now_ms()
+    hybrid = ring.newest("hybrid", now_ms)
+    return replace(party, identity=identity, sealing=ring.newest("classical", now_ms), sealing_hybrid=hybrid)
 
 
 def card_text(party: Party) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import logging
 import os
 import signal
@@ -118,9 +119,9 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     host.on_reload(key_ring.reload)
     rows = RowStore(context.database, context.vault, context.audit)
     suites = ByStudy({name: suite.right(host, rows, key_ring) for name, suite in SUITES.items()})
-    newest = ring.keys[0].key
+    classical, hybrid = (ring.newest(kind, context.clock.now_ms()) for kind in ("classical", "hybrid"))
     invitations = InvitationServicer(context)
-    opener = Opener(OpeningKeys(context.keys.identity, (newest,)))
+    opener = Opener(OpeningKeys(context.keys.identity, (ring.keys[0].key,)))
     host.at_stop(opener.stop)
 
     async def after_collection(now_ms: int) -> None:
@@ -145,7 +146,10 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         ],
         begin=opener.start,
         after_collection=after_collection,
-        key_names={"sealing_key": newest.public.hex()},
+        key_names={
+            "sealing_key": classical.hex(),
+            "sealing_key_hybrid_sha256": hashlib.sha256(hybrid).hexdigest() if hybrid else "",
+        },
     )
     return Node(host, services, key_ring)
 

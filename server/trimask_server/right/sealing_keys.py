@@ -37,7 +37,15 @@ from trimask_core.basics.errors import ConfigError, ParameterError, Refused, Ver
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.basics.refusals import Alarm, Reason
 from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, sealing_key_id
+from trimask_core.crypto.sealing import (
+    DOES_NOT_OPEN,
+    SEALINGS,
+    PayloadForm,
+    Sealing,
+    SealingKey,
+    component_info,
+    sealing_key_id,
+)
 from trimask_core.study.party import read_secret
 from trimask_core.submit.receipt import receipt_digest_message
 from trimask_core.suites import check_payload
@@ -67,6 +75,7 @@ class Parcel:
     form: PayloadForm
     receive_time_ms: int
     sealed: bytes
+    sealing: Sealing = "classical"
 
     def __repr__(self) -> str:
         return f"Parcel(submission_id={self.submission_id.hex()})"
@@ -83,17 +92,19 @@ class Opened:
 def open_parcel(keys: OpeningKeys, parcel: Parcel) -> Opened:
     """Open, check, hash and sign; `VerificationError` if it does not open or is not a component."""
     info = component_info(parcel.binding, parcel.form.provider, parcel.submission_id)
-    check_payload(parcel.form, _open(keys.sealing, parcel.sealed, info))
+    check_payload(parcel.form, _open(keys.sealing, parcel.sealed, info, parcel.sealing))
     digest = hashlib.sha256(parcel.sealed).digest()
     message = receipt_digest_message(parcel.study_id, parcel.submission_id, digest, parcel.receive_time_ms)
     return Opened(digest, keys.identity.sign("receipt", message))
 
 
-def _open(keys: tuple[SealingKey, ...], sealed: bytes, info: bytes) -> bytes:
-    for key in keys[:-1]:
-        with contextlib.suppress(VerificationError):
-            return key.open(sealed, info)
-    return keys[-1].open(sealed, info)
+def _open(keys: Iterable[SealingKey], sealed: bytes, info: bytes, kind: Sealing) -> bytes:
+    """With the keys of the study's kind alone: a study sealed hybrid takes in nothing that an X25519 key opens."""
+    for key in keys:
+        if key.kind == kind:
+            with contextlib.suppress(VerificationError):
+                return key.open(sealed, info)
+    raise VerificationError(DOES_NOT_OPEN)
 
 
 def try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
@@ -237,7 +248,7 @@ def _answer(batch: Sequence[_Waiting], answers: Sequence[Opened | str]) -> None:
 def _start_helper(keys: OpeningKeys) -> ProcessPoolExecutor:
     """A process of its own, not a fork: a fork of a process in which gRPC is at work can spoil its connections. The keys go
     through a pipe, not as arguments or environment, which other programs can see."""
-    sealing = [key.secret_bytes() for key in keys.sealing]
+    sealing = [(key.secret_bytes(), key.kind) for key in keys.sealing]
     context = multiprocessing.get_context("spawn")
     secrets = (keys.identity.secret_bytes(), sealing)
     return ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=secrets)
@@ -248,12 +259,14 @@ def _start_helper(keys: OpeningKeys) -> ProcessPoolExecutor:
 _held: list[OpeningKeys] = []
 
 
-def _begin(identity: bytes, sealing: list[bytes]) -> None:
+def _begin(identity: bytes, sealing: list[tuple[bytes, Sealing]]) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # of a terminal, to all its processes; the node ends this one
     threading.Thread(target=_end_with_node, daemon=True).start()
-    _held[:] = [OpeningKeys(SigningKey(identity), tuple(SealingKey(secret) for secret in sealing))]
+    _held[:] = [
+        OpeningKeys(SigningKey(identity), tuple(SealingKey(secret, kind) for secret, kind in sealing))
+    ]
 
 
 def _end_with_node() -> None:
@@ -268,7 +281,7 @@ def _open_in_helper(parcels: Sequence[Parcel]) -> list[Opened | str]:
     return _open_all(_held[0], parcels)
 
 
-RING_FILE, SINGLE_FILE = "sealing.keys", "sealing.key"
+RING_FILE, SINGLE_FILE, HYBRID_FILE = "sealing.keys", "sealing.key", "sealing-hybrid.key"
 _FORMAT = "trimask-sealing-keys/1"
 KeyState = Literal["pending", "active", "expired"]
 
@@ -300,6 +313,11 @@ class SealingRing:
         """Those that devices may seal to, newest first."""
         return [item for item in self.keys if item.state(now_ms) == "active"]
 
+    def newest(self, kind: Sealing, now_ms: int) -> bytes:
+        """The public key of a kind for a card: the newest active one, or the newest; empty if there is none."""
+        found = [item.key.public for item in (*self.active(now_ms), *self.keys) if item.key.kind == kind]
+        return found[0] if found else b""
+
     def accepting(self, now_ms: int) -> tuple[SealingKey, ...]:
         """Those that open what arrives now, newest first. A pending one does, too: another process may be ahead."""
         live = tuple(item.key for item in self.keys if item.state(now_ms) != "expired")
@@ -313,14 +331,14 @@ class SealingRing:
         if not named or named[0].state(now_ms) == "expired":
             raise expired_key(named[0].expire_ms if named else None)
 
-    def is_expired_for(self, sealed: bytes, info: bytes, now_ms: int) -> bool:
+    def is_expired_for(self, sealed: bytes, info: bytes, now_ms: int, kind: Sealing) -> bool:
         """Whether something that no valid key opens was sealed to an expired one."""
         expired = [item for item in self.keys if item.state(now_ms) == "expired"]
-        return _open_any(expired, sealed, info) is not None
+        return _open_any(expired, sealed, info, kind) is not None
 
-    def open_held(self, sealed: bytes, info: bytes) -> bytes:
+    def open_held(self, sealed: bytes, info: bytes, kind: Sealing) -> bytes:
         """The plaintext of a row that arrived in time, even if its key has expired since."""
-        plain = _open_any(self.keys, sealed, info)
+        plain = _open_any(self.keys, sealed, info, kind)
         if plain is None:
             raise VerificationError(
                 "a row held here opens with no key of this node; was a key removed by hand?"
@@ -328,12 +346,9 @@ class SealingRing:
         return plain
 
 
-def _open_any(keys: Iterable[RingKey], sealed: bytes, info: bytes) -> bytes | None:
-    for item in keys:
-        try:
-            return item.key.open(sealed, info)
-        except VerificationError:
-            continue
+def _open_any(keys: Iterable[RingKey], sealed: bytes, info: bytes, kind: Sealing) -> bytes | None:
+    with contextlib.suppress(VerificationError):
+        return _open([item.key for item in keys], sealed, info, kind)
     return None
 
 
@@ -347,11 +362,14 @@ def expired_key(expire_ms: int | None = None) -> Refused:
 
 
 def load_ring(folder: Path) -> SealingRing:
-    """The ring in `sealing.keys`, or the one key in `sealing.key` that a node begins with."""
+    """The ring in `sealing.keys`, or the key of each kind that a node begins with."""
     path = folder / RING_FILE
     try:
         if not path.exists():
-            return SealingRing([RingKey(SealingKey(read_secret(folder / SINGLE_FILE)))])
+            begin = [RingKey(SealingKey(read_secret(folder / SINGLE_FILE)))]
+            if (folder / HYBRID_FILE).exists():
+                begin.append(RingKey(SealingKey(read_secret(folder / HYBRID_FILE), "hybrid")))
+            return SealingRing(begin)
         data = json.loads(path.read_text())
         if data["format"] != _FORMAT:
             raise ConfigError(f"{path} has format {data['format']!r}; this version reads {_FORMAT!r}")
@@ -364,24 +382,22 @@ def load_ring(folder: Path) -> SealingRing:
         raise ConfigError(f"{path} is not a ring of sealing keys; restore it from your backup") from None
 
 
-def _secret_key(text: str) -> SealingKey:
-    return SealingKey(bytes.fromhex(text))
-
-
 def _read_key(item: dict[str, Any]) -> RingKey:
-    expire = item["expire_ms"]
-    return RingKey(
-        _secret_key(item["secret"]), int(item["activate_ms"]), None if expire is None else int(expire)
-    )
+    expire, kind = item["expire_ms"], item.get("kind", "classical")
+    if kind not in SEALINGS:
+        raise ConfigError(f"{RING_FILE} has a key of kind {kind!r}, which this version does not know")
+    key = SealingKey(bytes.fromhex(item["secret"]), kind)
+    return RingKey(key, int(item["activate_ms"]), None if expire is None else int(expire))
 
 
 def save_ring(folder: Path, ring: SealingRing) -> None:
-    """Write the ring whole or not at all, readable by its owner alone; the single key's file is in it from then on."""
+    """Write the ring whole or not at all, readable by its owner alone; the first keys' files are in it from then on."""
     body = {
         "format": _FORMAT,
         "keys": [
             {
                 "secret": item.key.secret_bytes().hex(),
+                "kind": item.key.kind,
                 "activate_ms": item.activate_ms,
                 "expire_ms": item.expire_ms,
             }
@@ -390,12 +406,13 @@ def save_ring(folder: Path, ring: SealingRing) -> None:
     }
     replace_secret(folder / RING_FILE, json.dumps(body, indent=1))
     destroy_secret(folder / SINGLE_FILE)
+    destroy_secret(folder / HYBRID_FILE)
 
 
 def rotate(
     ring: SealingRing, now_ms: int, pending_ms: int, overlap_ms: int, source: RandomSource | None = None
 ) -> SealingRing:
-    """A new key, active after `pending_ms`; every other key without an end ends `overlap_ms` after that."""
+    """A new key of each kind, active after `pending_ms`; every other key without an end ends `overlap_ms` after that."""
     if any(item.state(now_ms) == "pending" for item in ring.keys):
         raise ConfigError("a new key is pending already; rotate again once it is active")
     begin = now_ms + pending_ms
@@ -403,7 +420,8 @@ def rotate(
         item if item.expire_ms is not None else RingKey(item.key, item.activate_ms, begin + overlap_ms)
         for item in ring.keys
     ]
-    return SealingRing([RingKey(SealingKey.generate(source), begin), *ended])
+    fresh = [RingKey(SealingKey.generate(source, kind), begin) for kind in SEALINGS]
+    return SealingRing([*fresh, *ended])
 
 
 def forget_spent(ring: SealingRing, now_ms: int, oldest_row_ms: int | None) -> SealingRing:

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 
 from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import PayloadForm, component_info, sealing_key_message
+from trimask_core.crypto.sealing import (
+    SEAL_OVERHEAD_BYTES,
+    PayloadForm,
+    component_info,
+    sealing_key_message,
+)
 from trimask_core.study.definition import Study
 from trimask_core.submit.invitation import Admission
 from trimask_core.submit.receipt import (
@@ -141,7 +146,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             raise Refused(Reason.MALFORMED, f"submission_id must have {SUBMISSION_ID_BYTES} bytes")
         sealed = request.sealed_component
         form = self._form(study)
-        if len(sealed) > 8 * form.values + form.more + 1024:
+        if len(sealed) > 8 * form.values + form.more + SEAL_OVERHEAD_BYTES[study.sealing] + 1024:
             raise Refused(Reason.OVERSIZED_MESSAGE, "the sealed component is larger than this study's rows")
         admission = _admission(study, request.submission_id, request.invitation)
         if admission is not None and not admission.covers(form.provider, len(study.right), sealed):
@@ -149,7 +154,9 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
                 Reason.BAD_INVITATION,
                 "this invitation was used for another submission than the bytes that came",
             )
-        return Parcel(study.id, study.binding, request.submission_id, form, now_ms, sealed), admission
+        return Parcel(
+            study.id, study.binding, request.submission_id, form, now_ms, sealed, study.sealing
+        ), admission
 
     async def _use_live_keys(self, now_ms: int) -> None:
         accepting = self._key_ring.ring.accepting(now_ms)
@@ -163,7 +170,9 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         received = await self._rows.refuse_conflict(study.id, parcel.submission_id, parcel.sealed)
         if isinstance(problem, VerificationError):
             info = component_info(study.binding, parcel.form.provider, parcel.submission_id)
-            if not self._key_ring.ring.is_expired_for(parcel.sealed, info, parcel.receive_time_ms):
+            if not self._key_ring.ring.is_expired_for(
+                parcel.sealed, info, parcel.receive_time_ms, study.sealing
+            ):
                 raise Refused(Reason.TAMPERED_COMPONENT, str(problem)) from None
             problem = expired_key()
         if received is None:
@@ -193,7 +202,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     ) -> submission_pb2.GetSealingKeysResponse:
         node = self._node
         records = []
-        for item in self._key_ring.ring.active(node.clock.now_ms()):
+        # Those of the older kind first: a device from before there were two takes the first.
+        for item in sorted(self._key_ring.ring.active(node.clock.now_ms()), key=lambda item: item.key.kind):
             message = sealing_key_message(item.key.public, item.activate_ms, item.expire_ms or 0)
             records.append(
                 submission_pb2.SealingKeyRecord(

@@ -221,7 +221,9 @@ class Host:
             **key_names,
         }
         before = await context.audit.last("node_started")
-        changed = sorted(name for name, value in keys.items() if before is not None and before[name] != value)
+        changed = sorted(
+            name for name, value in keys.items() if before is not None and before.get(name, "") != value
+        )
         if changed:
             await context.audit.record("keys_changed", changed=changed)
         await context.audit.record("node_started", version=VERSION, boot=context.boot_id.hex(), **keys)

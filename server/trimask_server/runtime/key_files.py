@@ -70,7 +70,7 @@ def bad(about: str, said: str, fix: str) -> Finding:
 
 
 _SECRETS = (
-    "identity.key", "sealing.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", HTTPS_KEY,
+    "identity.key", "sealing.key", "sealing-hybrid.key", "sealing.keys", MOMENTS_KEY, STORAGE_KEYS, "tls.key", HTTPS_KEY,
     "operator/tls.key",
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from scipy import special
 
 from trimask_core.basics.errors import StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
+from trimask_core.crypto.sealing import SEALINGS, Sealing
 from trimask_core.form.form import Form
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.party import Web
@@ -190,6 +191,7 @@ class CollectionPlan:
     admission_signer: str = ""
     reminders: bool = False
     access: str = "public"
+    sealing: Sealing = SEALINGS[0]
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class Draft:
             owner_key=self.owner_key.hex(),
             reminders=plan.reminders,
             access=plan.access,
+            sealing=plan.sealing,
             licence=definition.licence,
             web=definition.web,
             form=None if definition.form is None else definition.form.created(self.now_ms),

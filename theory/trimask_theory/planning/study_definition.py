@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
+from trimask_core.crypto.sealing import SEALINGS
 from trimask_core.form.file import check_schema, read_form
 from trimask_core.form.form import Form
 from trimask_core.study.derived import Derived
@@ -250,7 +251,7 @@ def _word(table: Table, name: str, allowed: tuple[_Word, ...]) -> _Word:
     for word in allowed:
         if word == given:
             return word
-    raise ParameterError(f"privacy.{name}", "one of " + ", ".join(map(repr, allowed)), given)
+    raise ParameterError(f"{table.path}.{name}", "one of " + ", ".join(map(repr, allowed)), given)
 
 
 def _privacy(table: Table, suite: SuiteName) -> PrivacyTarget:
@@ -299,6 +300,7 @@ def _collection(table: Table) -> CollectionPlan:
         admission_signer=table.text("admission_signer", ""),
         reminders=table.flag("reminders", default=False),
         access=table.text("access", "public"),
+        sealing=_word(table, "sealing", SEALINGS),
     )
     leakage, failure = table.number("share_leakage"), table.number("obfuscation_failure")
     if leakage is not None:

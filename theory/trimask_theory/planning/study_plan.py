@@ -49,7 +49,8 @@ def create_study(
     `owner_key`: the public key with which the owner orders the study closed, and signs invitations where the owner admits.
     """
     check_definition(definition)
-    draft = Draft(definition, collector, tuple(right), tuple(left), tls_roots, now_ms, owner_key)
+    sealed = tuple(party.sealing_as(definition.collection.sealing) for party in right)
+    draft = Draft(definition, collector, sealed, tuple(left), tls_roots, now_ms, owner_key)
     return _PLANS[definition.collection.suite].create(draft, source)
 
 

@@ -235,7 +235,7 @@ class Rounds:
         ring, layout = self._key_ring.ring, study.moments.layout
         ids = [submission_id for submission_id, _ in rows]
         payloads = [
-            ring.open_held(sealed, component_info(study.binding, provider, submission_id))
+            ring.open_held(sealed, component_info(study.binding, provider, submission_id), study.sealing)
             for submission_id, sealed in rows
         ]
         shares = read_shares(payloads, provider, len(study.right), layout)

@@ -108,7 +108,7 @@ def open_payloads(
 ) -> list[bytes]:
     """The payloads of R_k from (submission id, sealed payload), in their order."""
     return [
-        ring.open_held(sealed, component_info(study.binding, k, submission_id))
+        ring.open_held(sealed, component_info(study.binding, k, submission_id), study.sealing)
         for submission_id, sealed in rows
     ]
 
