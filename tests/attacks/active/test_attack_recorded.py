@@ -109,6 +109,6 @@ def test_what_was_recorded_of_a_report(lab: Lab, kind: Sealing) -> None:
 @pytest.mark.parametrize("kind", ["classical", "hybrid"])
 def test_what_was_recorded_of_a_row(lab: Lab, kind: Sealing) -> None:
     signed = lab.open_study(sealing=kind)
-    requests = recorded(signed, some_people(1)[0])
+    requests = recorded(signed, some_people(1, 1)[0])
     found = [opened(request, signed.study, curve_keys(lab)) for request in requests]
     assert [payload is not None for payload in found] == [kind == "classical"] * lab.right
