@@ -6,6 +6,9 @@ drawn anew, the ball and its scales are those that `trimask plan` recommends fro
 law (moments of the people taken, and the noise on them), and every interval is the one that `trimask.fit` prints.
 
 *width* is the mean width over that of 1.96 times the root-mean-square error: 1 where the error is as large as it says.
+
+`--scales` prints instead what the plan predicts: errors of the model's coefficients over those of raw rows, in the bounds as
+declared and as recommended.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from trimask.moments.moments import Moments, answers_of
 from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
 from trimask.simulation import drafted
 from trimask_cli.own_plan.predict import Population as Planned
-from trimask_cli.own_plan.recommend import recommend
+from trimask_cli.own_plan.recommend import Recommendation, recommend
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
@@ -278,15 +281,25 @@ def cases() -> list[tuple[int, SuiteName, float, bool]]:
     return list(itertools.product(range(len(FILES)), suites, (1.0, 4.0), (False, True)))
 
 
+def recommended(place: int, suite: SuiteName, epsilon: float) -> Recommendation:
+    """What `trimask plan` recommends for a file from a pilot."""
+    file = FILES[place]
+    chosen = np.random.default_rng([7, place]).integers(len(file.people), size=PILOT)
+    return recommend(file.definition(suite, epsilon), Planned([file.people[i] for i in chosen]), file.formula)
+
+
+def scales_line(place: int, epsilon: float) -> str:
+    """What scales bring to a file, by prediction."""
+    found = recommended(place, "moments", epsilon)
+    before, after = found.unclipped.inflation, found.best.inflation
+    return f"{FILES[place].name}, moments, {epsilon:g}: {before:.3g} as declared, {after:.3g} as recommended"
+
+
 def planned(case: tuple[int, SuiteName, float, bool]) -> tuple[str, Population | None]:
     """One line of the table: its name, and the people of its study; None where no ball is better."""
     place, suite, epsilon, shrunk = case
     file = FILES[place]
-    definition = file.definition(suite, epsilon)
-    if shrunk:
-        chosen = np.random.default_rng([7, place]).integers(len(file.people), size=PILOT)
-        pilot = Planned([file.people[i] for i in chosen])
-        definition = recommend(definition, pilot, file.formula).definition
+    definition = recommended(place, suite, epsilon).definition if shrunk else file.definition(suite, epsilon)
     norm = definition.privacy.row_norm
     name = f"{file.name}, {suite}, {epsilon:g}, {'box' if norm is None else f'{norm:.3g}'}"
     if shrunk and norm is None:
@@ -324,7 +337,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.intervals", description=__doc__)
     parser.add_argument("--draws", type=int, default=2000, metavar="N", help="releases a line (default 2000)")
     parser.add_argument("--processes", type=int, default=2, metavar="K", help="lines at a time (default 2)")
+    parser.add_argument(
+        "--scales", action="store_true", help="what scales bring, as predicted, and no releases"
+    )
     options = parser.parse_args(arguments)
+    if options.scales:
+        for place, epsilon in itertools.product(range(len(FILES)), (1.0, 4.0)):
+            print(scales_line(place, epsilon), flush=True)
+        return 0
     print(f"| file, suite, epsilon, row_norm | {' | '.join(KINDS)} |\n|---|{'--:|' * len(KINDS)}")
     with ProcessPoolExecutor(options.processes) as pool:
         for name, found in pool.map(measured, cases(), itertools.repeat(options.draws)):
