@@ -7,6 +7,8 @@ law (moments of the people taken, and the noise on them), and every interval is 
 
 *width* is the mean width over that of 1.96 times the root-mean-square error: 1 where the error is as large as it says.
 
+*raw rows* is the same without a suite: what its intervals miss, the models assume wrongly.
+
 `--scales` prints instead what the plan predicts: errors of the model's coefficients over those of raw rows, in the bounds as
 declared and as recommended.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -163,12 +166,11 @@ FILES = (
 class Population:
     """Everybody's row as it is and as sent under one study, from which releases are drawn."""
 
-    def __init__(self, study: Study, people: Sequence[Any]) -> None:
-        self.study = study
+    def __init__(self, study: Study, people: Sequence[Any], *, raw: bool = False) -> None:
+        self.study, self.raw = study, raw
         self.whole, self.sent = whole_and_sent(study, people)
-        self.counted = (
-            self.sent if study.suite.name == "rows" else scaled_reports(study.moments.layout, people)
-        )
+        rows = raw or study.suite.name == "rows"
+        self.counted = self.sent if rows else scaled_reports(study.moments.layout, people)
 
     def truth(self, file: File) -> dict[str, Matrix]:
         """What is estimated: of everybody, without noise, at a size where a sample's correction is nothing."""
@@ -203,6 +205,8 @@ class Population:
     def release(self, rng: np.random.Generator, gram: Matrix, pilot: int | None) -> Moments:
         """A release of a sample, of a study made with so many pilot rows (None: without)."""
         study = self.study
+        if self.raw:
+            return Moments(study.schema, gram, PEOPLE, 0.0)
         if pilot is not None and study.clips:
             taken = rng.integers(len(self.whole), size=pilot)
             study = copy(study)
@@ -275,10 +279,21 @@ def held(truth: dict[str, Matrix], batches: list[list[dict[str, Matrix] | None]]
     return found
 
 
-def cases() -> list[tuple[int, SuiteName, float, bool]]:
-    """A file, a suite, an epsilon, and whether rows are shrunk as recommended."""
+Case = tuple[int, SuiteName, float, bool]
+"""A file, a suite, an epsilon (infinite: raw rows), and whether rows are shrunk as recommended."""
+
+
+def cases() -> list[Case]:
+    """File by file, raw rows first."""
     suites: tuple[SuiteName, SuiteName] = ("rows", "moments")
-    return list(itertools.product(range(len(FILES)), suites, (1.0, 4.0), (False, True)))
+    return [
+        case
+        for place in range(len(FILES))
+        for case in (
+            (place, "rows", math.inf, False),
+            *itertools.product((place,), suites, (1.0, 4.0), (False, True)),
+        )
+    ]
 
 
 def recommended(place: int, suite: SuiteName, epsilon: float) -> Recommendation:
@@ -295,10 +310,14 @@ def scales_line(place: int, epsilon: float) -> str:
     return f"{FILES[place].name}, moments, {epsilon:g}: {before:.3g} as declared, {after:.3g} as recommended"
 
 
-def planned(case: tuple[int, SuiteName, float, bool]) -> tuple[str, Population | None]:
+def planned(case: Case) -> tuple[str, Population | None]:
     """One line of the table: its name, and the people of its study; None where no ball is better."""
     place, suite, epsilon, shrunk = case
     file = FILES[place]
+    if math.isinf(epsilon):
+        return f"{file.name}, raw rows", Population(
+            drafted(file.definition(suite, 1.0)), file.people, raw=True
+        )
     definition = recommended(place, suite, epsilon).definition if shrunk else file.definition(suite, epsilon)
     norm = definition.privacy.row_norm
     name = f"{file.name}, {suite}, {epsilon:g}, {'box' if norm is None else f'{norm:.3g}'}"
@@ -307,7 +326,7 @@ def planned(case: tuple[int, SuiteName, float, bool]) -> tuple[str, Population |
     return name, Population(drafted(definition), file.people)
 
 
-def measured(case: tuple[int, SuiteName, float, bool], draws: int) -> tuple[str, dict[str, Held]]:
+def measured(case: Case, draws: int) -> tuple[str, dict[str, Held]]:
     """One line of the table: its name, and what held."""
     name, population = planned(case)
     with threadpool_limits(limits=1):
@@ -337,6 +356,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.intervals", description=__doc__)
     parser.add_argument("--draws", type=int, default=2000, metavar="N", help="releases a line (default 2000)")
     parser.add_argument("--processes", type=int, default=2, metavar="K", help="lines at a time (default 2)")
+    parser.add_argument("--raw", action="store_true", help="the lines of raw rows alone")
     parser.add_argument(
         "--scales", action="store_true", help="what scales bring, as predicted, and no releases"
     )
@@ -347,7 +367,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     print(f"| file, suite, epsilon, row_norm | {' | '.join(KINDS)} |\n|---|{'--:|' * len(KINDS)}")
     with ProcessPoolExecutor(options.processes) as pool:
-        for name, found in pool.map(measured, cases(), itertools.repeat(options.draws)):
+        some = [case for case in cases() if math.isinf(case[2]) or not options.raw]
+        for name, found in pool.map(measured, some, itertools.repeat(options.draws)):
             print(line(name, found), flush=True)
     return 0
 
