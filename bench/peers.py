@@ -1,8 +1,12 @@
-"""The moments suite's device beside Prio3's client, in one JavaScript engine and one run: processor time and bytes.
+"""The moments suite's device beside other protocols' clients, in one run: processor time and bytes.
 
-Equal bits (20 numbers of 10), equal aggregators (two), neither sealed. Prio3's client is @divviup/prio3 of the package
-index, which shards the sums alone, and then the sums with the 210 squares and products that a regression needs. It proves
-their range and not that they are products, for which Prio3 has no circuit; ours proves it. Left out where there is no npm.
+Equal bits (20 numbers of 10), equal aggregators (two; SecAgg+ has one server by its nature), nothing sealed. In one
+JavaScript engine: @divviup/prio3 of npm, which shards the sums alone, and then the sums with the 210 squares and products
+that a regression needs; it proves their range and not that they are products, for which Prio3 has no circuit. Ours does.
+In one Python: Flower's functions for SecAgg+ on a vector of as many values (`bench.peers_flower`). What cannot be had from
+the package index is left out.
+
+`python -m bench.peers docs/performance.md` writes the table there.
 """
 
 from __future__ import annotations
@@ -10,50 +14,126 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.other_protocols import prio3_moments_bytes
 from bench.results import Result, Settings
 from trimask_core.study.schema import Attribute, Schema
 
 __all__ = ["peers"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PACKAGE, _VERSION = "@divviup/prio3", "0.8.0"
-_COLUMNS, _BITS = 20, 10
+_FOLDER = _ROOT / "out" / "peers"
+_PRIO3, _FLOWER = ("@divviup/prio3", "0.8.0"), ("flwr", "1.42.0")
+_COLUMNS, _BITS, _NEIGHBOURS, _AGGREGATORS = 20, 10, 100, 2
+_PRODUCTS = _COLUMNS * (_COLUMNS + 1) // 2
+_OURS, _SECAGG = "ours", f"SecAgg+ of sums and products, {_NEIGHBOURS} neighbours, in four rounds"
+_SUMS, _BOTH = (
+    "Prio3SumVec of the sums alone",
+    "Prio3SumVec of sums and products, not proved to be products",
+)
+_BEGIN, _END = "<!-- peers: written by python -m bench.peers -->", "<!-- peers: end -->"
+_Found = dict[str, dict[str, float]]
 
 
 def peers(_settings: Settings) -> Iterator[Result]:
-    """One turn of each; the script takes the best of several itself."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        return
-    folder = _ROOT / "out" / "peers"
-    library = folder / "node_modules" / _PACKAGE
-    if not library.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        wanted = f"{_PACKAGE}@{_VERSION}"
-        command = [npm, "install", "--silent", "--ignore-scripts", "--prefix", str(folder), wanted]
-        if subprocess.run(command, check=False).returncode:
-            return  # no network: the package cannot be had
+    """Ours beside each; the scripts take the best of several turns themselves."""
+    for package, found in (("@divviup/prio3", _in_javascript()), ("Flower", _in_python())):
+        ours = found.pop(_OURS, {})
+        for name, theirs in found.items():
+            for kind, unit in (("ms", "ms CPU"), ("bytes", "bytes")):
+                yield Result(
+                    "peers", f"a report of {_COLUMNS} numbers of {_BITS} bits and their products: {unit}, beside {name}",
+                    "budget", ours[kind], theirs[kind], unit, f"{name}, {package}", ours[kind] / theirs[kind],
+                )  # fmt: skip
+
+
+def _person() -> tuple[str, str]:
+    """A study's schema, and answers to it."""
     schema = Schema(tuple(Attribute(f"a{i}", "continuous", 0.0, 100.0) for i in range(_COLUMNS)))
-    answers = {f"a{i}": 4.7 * i + 0.3 for i in range(_COLUMNS)}
-    done = subprocess.run(
-        [node, str(Path(__file__).with_suffix(".mjs")), str(_ROOT / "client" / "web" / "device"), str(library),
-         json.dumps(schema.to_dict()), json.dumps(answers), str(_BITS)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
-    ours = found.pop("moments")
-    products = _COLUMNS * (_COLUMNS + 1) // 2
-    words = {
-        "sums": f"Prio3SumVec of the {_COLUMNS} sums alone",
-        "products": f"Prio3SumVec of the sums and {products} products, not proved to be products",
-    }
-    for name, theirs in found.items():
-        for kind, unit in (("ms", "ms CPU"), ("bytes", "bytes")):
-            yield Result(
-                "peers", f"a report of {_COLUMNS} numbers of {_BITS} bits and their products: {unit}, beside {name}",
-                "budget", ours[kind], theirs[kind], unit, words[name], ours[kind] / theirs[kind],
-                detail={"version": f"{_PACKAGE} {_VERSION}"},
-            )  # fmt: skip
+    return json.dumps(schema.to_dict()), json.dumps({f"a{i}": 4.7 * i + 0.3 for i in range(_COLUMNS)})
+
+
+def _had(command: list[str], there: Path) -> bool:
+    """Whether a package is there, or can be had from its index."""
+    if not there.exists():
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    return True
+
+
+def _in_javascript() -> _Found:
+    npm, node = shutil.which("npm"), shutil.which("node")
+    library = _FOLDER / "node_modules" / _PRIO3[0]
+    install = [
+        str(npm),
+        "install",
+        "--silent",
+        "--ignore-scripts",
+        "--prefix",
+        str(_FOLDER),
+        "@".join(_PRIO3),
+    ]
+    if npm is None or node is None or not _had(install, library):
+        return {}
+    device = _ROOT / "client" / "web" / "device"
+    script = Path(__file__).with_suffix(".mjs")
+    found = _run([node, str(script), str(device), str(library), *_person(), str(_BITS)])
+    return {_OURS: found["moments"], _BOTH: found["products"], _SUMS: found["sums"]}
+
+
+def _in_python() -> _Found:
+    folder = _FOLDER / "flower"
+    wanted = ["==".join(_FLOWER), "pycryptodome"]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder),
+        *wanted,
+    ]
+    if not _had(install, folder / "flwr"):
+        return {}
+    script = Path(__file__).with_name("peers_flower.py")
+    found = _run([sys.executable, str(script), str(folder), *_person(), str(2 * _BITS), str(_NEIGHBOURS)])
+    return {_OURS: found["moments"], _SECAGG: found["secagg"]}
+
+
+def _run(command: list[str]) -> _Found:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=_ROOT)
+    found: _Found = json.loads(done.stdout)
+    return found
+
+
+def _table() -> str:
+    lines = ["| a client, for the same 20 numbers | CPU | bytes |", "|---|---:|---:|"]
+    for where, package, found in (
+        ("in node", _PRIO3, _in_javascript()),
+        ("in Python", _FLOWER, _in_python()),
+    ):
+        if not found:
+            raise SystemExit(f"not to be had: {package[0]}")
+        for name, one in found.items():
+            shown = "`moments`, products proved" if name == _OURS else f"{name} ({' '.join(package)})"
+            lines.append(f"| {where}: {shown} | {one['ms']:.3g} ms | {one['bytes']:,.0f} |")
+    for field64, field in ((False, "128"), (True, "64")):
+        size = prio3_moments_bytes(_COLUMNS, _BITS, _AGGREGATORS, field64=field64)
+        name = f"hypothetical: Prio3 with a circuit for products, which no draft has; {field}-bit field"
+        lines.append(f"| {name} | | {size:,} |")
+    return "\n".join(lines)
+
+
+def main(page: Path) -> None:
+    """Write the table into a page, between its marks."""
+    before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
+    page.write_text(f"{before}{_BEGIN}\n\n{_table()}\n\n{_END}{rest.split(_END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
