@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[2]
 THREATS = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 DEPLOYMENT = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+OVERVIEW = (ROOT / "docs" / "security-overview.md").read_text(encoding="utf-8")
 ATTACKS = (ROOT / "tests" / "attacks" / "README.md").read_text(encoding="utf-8")
-NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", THREATS + ATTACKS)
+NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", THREATS + ATTACKS + OVERVIEW)
 
 
 def test_every_adversary_has_tests() -> None:
@@ -52,6 +53,19 @@ def test_every_test_named_in_the_documents_exists() -> None:
         there = {node.name for node in body if isinstance(node, ast.FunctionDef)}
         missing += [f"{file}::{name}" for of, name in NAMED if of == file and name not in there]
     assert missing == []
+
+
+def test_every_answer_for_the_officer_can_be_checked() -> None:
+    """Each row that answers something ends with tests (held above) or with lines of files, which are there."""
+    tables = [line for part in OVERVIEW.split("## ")[2:5] for line in part.splitlines() if line[:2] == "| "]
+    rows = [line for line in tables if not line.endswith("| check |")]
+    assert len(rows) == len(tables) - 3 > 30
+    for row in rows:
+        pointers = re.findall(r"`([^`]+)`", row.strip("|").rpartition("|")[2])
+        assert pointers, row
+        for pointer in pointers:
+            file, within, text = pointer.partition("#")
+            assert "::" in pointer or (within and text in (ROOT / file).read_text(encoding="utf-8")), pointer
 
 
 def test_reference_pages_are_what_the_code_reads() -> None:
