@@ -1,6 +1,7 @@
-"""`trimask study check`: what devices, operators and the app would refuse or find weak in a study or its definition.
+"""`trimask study check|paperwork`: what an owner reads of a study before anybody signs, and hands to an ethics board.
 
-Exit status: 0 nothing is weak, 1 something is, 2 it cannot be read or cannot be a study at all.
+`check` says what devices, operators and the app would refuse or find weak in a study or its definition. Its exit status: 0
+nothing is weak, 1 something is, 2 it cannot be read or cannot be a study at all.
 """
 
 from __future__ import annotations
@@ -40,6 +41,39 @@ def register_in(commands: Subparsers) -> None:
     )
     add_json(check)
     check.set_defaults(run=run_check)
+    papers = commands.add_parser(
+        "paperwork",
+        help="drafts for an ethics board: consent sheet, data management plan, impact assessment, preregistration",
+        description="Four drafts in Markdown from the signed study, whose sentences are those that people and institutions "
+        "read. What a study cannot know is a line that begins with TO FILL IN.",
+    )
+    papers.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    papers.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="a folder that does not exist yet"
+    )
+    papers.add_argument("--language", default="en", help="of the consent sheet: en (default), de, ar or hi")
+    papers.add_argument("--formula", default="", help="the model that is preregistered")
+    papers.set_defaults(run=run_paperwork)
+
+
+def run_paperwork(args: argparse.Namespace) -> int:
+    """Write the drafts."""
+    from trimask_cli.study_file import read_signed
+    from trimask_core.basics.errors import ConfigError
+    from trimask_core.explain.paperwork import paperwork
+    from trimask_core.explain.sentences import LANGUAGES
+
+    if args.language not in LANGUAGES:
+        raise ConfigError(f"--language {args.language}: one of {', '.join(LANGUAGES)}")
+    if args.out.exists():
+        raise ConfigError(f"{args.out} exists already; give another --out")
+    signed = read_signed(args.study)
+    made = paperwork(signed, args.language, args.formula)
+    args.out.mkdir(parents=True)
+    for name, text in made.items():
+        (args.out / name).write_text(text, encoding="utf-8")
+        print(f"{args.out / name}: {text.count('TO FILL IN') - 1} lines to fill in")
+    return 0
 
 
 def run_check(args: argparse.Namespace) -> int:
