@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import http.client
+import io
+import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+import trimask
 from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
 from trimask_cli import owner, tokens
 from trimask_client import Client
@@ -22,8 +26,14 @@ from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.progress import Closing
 from trimask_patience import patience
-from trimask_server.collector.console.pages import Session, form_token_fits, invitation_values, together_words
-from trimask_server.collector.console.records import Invited
+from trimask_server.collector.console.pages import (
+    Session,
+    chart_values,
+    form_token_fits,
+    invitation_values,
+    together_words,
+)
+from trimask_server.collector.console.records import Invited, Records
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +68,7 @@ def filled(ops_lab: Any) -> Any:
 @needs_browser
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
 def test_an_owner_signs_in_and_sees_the_study(
-    ops_lab: Any, filled: Any, browser: Browser, width: int, scheme: Any
+    ops_lab: Any, filled: Any, browser: Browser, width: int, scheme: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme=scheme, java_script_enabled=True
@@ -84,8 +94,16 @@ def test_an_owner_signs_in_and_sees_the_study(
     page.reload()
     assert "It will close on 2099-02-01 18:00 UTC, as" in page.locator("main").inner_text()
     owner.close_study(filled.study, ops_lab.folder / "owner", people=2000)
+
+    async def three_days(*_: Any) -> list[tuple[int, int]]:
+        return [(20000, 3), (20001, 11), (20002, 20)]
+
+    monkeypatch.setattr(Records, "days", three_days)
     page.reload()
     assert "It will close with 2,000 people" in page.locator("main").inner_text()
+    assert page.get_by_role("img").get_attribute("aria-label") is not None
+    assert page.locator("svg polyline").bounding_box()["width"] > width / 4
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert owner.study_status(filled.study).state == "open"
     page.get_by_role("button", name="Sign out").click()
     assert page.locator("h1").inner_text() == "Owner's console"
@@ -147,7 +165,7 @@ def test_who_may_not_is_kept_out(ops_lab: Any, filled: Any) -> None:
     assert "<script" not in policy
 
 
-def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
+def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any, tmp_path: Path) -> None:
     signed = ops_lab.open_study("To be closed")
     with Client(signed, attempts=1) as client:
         for hour in range(33):
@@ -166,6 +184,16 @@ def test_a_study_is_closed_and_its_files_fetched(ops_lab: Any) -> None:
     assert (status, '"rows": 33' in manifest or '"rows":33' in manifest) == (200, True)
     assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/..%2f..%2fstore", Cookie=mine)[0] == 404
     assert _ask(ops_lab, "GET", f"{page}/datasets/{name}/manifest.json")[0] == 303
+    assert "download all" in text
+    assert _ask(ops_lab, "GET", f"{page}/datasets.tar")[0] == 303
+    line = http.client.HTTPConnection(
+        urllib.parse.urlsplit(ops_lab.http("collector")).netloc, timeout=patience(20)
+    )
+    line.request("GET", f"{page}/datasets.tar", headers={"Cookie": mine})
+    with tarfile.open(fileobj=io.BytesIO(line.getresponse().read())) as archive:
+        archive.extractall(tmp_path, filter="data")
+    line.close()
+    assert trimask.Dataset.open(tmp_path / name).rows == 33
 
 
 def test_several_studies_say_what_they_can_tell_together(ops_lab: Any, filled: Any) -> None:
@@ -189,6 +217,19 @@ def test_invitations_are_counted() -> None:
         "made": 150, "used": 70, "expired": 30, "unused": 50, "rate": "47%",
     }  # fmt: skip
     assert [(item["came"], item["total"]) for item in found["days"]] == [(30, 30), (40, 70)]
+
+
+def test_response_is_drawn_over_time_beside_the_least_number_and_the_target() -> None:
+    assert chart_values([(20000, 30)], 64, 100) is None
+    found = chart_values([(20000, 0), (20010, 80), (20020, 110)], 64, 100)
+    assert found is not None
+    assert found["points"] == "0,160 300,54 600,15"  # of 121, a tenth above the largest
+    assert [(mark["key"], mark["people"], mark["y"]) for mark in found["marks"]] == [
+        ("least", 64, "75"), ("target", 100, "28"),
+    ]  # fmt: skip
+    assert found["words"] == (
+        "From 2024-10-04 to 2024-10-24: 0 to 110 complete submissions; least number published 64, target 100."
+    )
 
 
 _FORM = "application/x-www-form-urlencoded"

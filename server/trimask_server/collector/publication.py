@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,20 @@ from trimask_server.store.release_table import NEEDED, Release, ReleaseState
 class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     """Serves the owner."""
 
-    def __init__(self, node: NodeContext, tokens: TokenStore) -> None:
+    def __init__(
+        self, node: NodeContext, tokens: TokenStore, scheduled: Callable[[bytes], Awaitable[bool]]
+    ) -> None:
         self._node = node
         self._tokens = tokens
+        self._scheduled = scheduled
 
     async def CreateToken(
         self, request: admission_pb2.CreateTokenRequest, context: Context
     ) -> admission_pb2.CreateTokenResponse:
         node = self._node
-        study = node.studies.get(request.study_id)
+        await self._refuse_unknown(request.study_id)
         text, token = await self._tokens.create(
-            study.id,
+            request.study_id,
             request.name,
             tuple(request.scopes),
             node.clock.now_ms(),
@@ -60,7 +63,7 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     ) -> admission_pb2.ListTokensResponse:
         tokens = await self._tokens.list(request.study_id)
         if not tokens:  # of a study that was erased, those that open its datasets are still here
-            self._node.studies.get(request.study_id)
+            await self._refuse_unknown(request.study_id)
         return admission_pb2.ListTokensResponse(tokens=[_summary(token) for token in tokens])
 
     async def RevokeToken(
@@ -68,6 +71,11 @@ class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
     ) -> admission_pb2.RevokeTokenResponse:
         await self._tokens.revoke(request.study_id, request.token_id, self._node.clock.now_ms())
         return admission_pb2.RevokeTokenResponse()
+
+    async def _refuse_unknown(self, study_id: bytes) -> None:
+        """Unless the study is here, or is to open at a time: researchers may be given their tokens before."""
+        if not await self._scheduled(study_id):
+            self._node.studies.get(study_id)
 
 
 def _summary(token: Token) -> admission_pb2.TokenSummary:

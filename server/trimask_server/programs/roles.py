@@ -190,7 +190,7 @@ def _collector(host: Host) -> Node:
     owner: list[object] = [
         owned,
         ReleaseOwnerServicer(context, answers),
-        AdmissionOwnerServicer(context, tokens),
+        AdmissionOwnerServicer(context, tokens, opens.has),
     ]
 
     records = Records(context.database, context.audit)

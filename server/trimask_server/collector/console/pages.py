@@ -10,8 +10,10 @@ What the console shows of one study, its budget in words included, as plain valu
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
+import tarfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -135,6 +137,39 @@ def invitation_values(
             }
             for day, total in shown
         ],
+    }
+
+
+_WIDE, _HIGH = 600, 160
+
+
+def chart_values(days: list[tuple[int, int]], least: int, target: int) -> dict[str, Any] | None:
+    """Complete submissions over days as a line, with the least number published and the target; None before two days.
+
+    Points are in a picture of 600 by 160, the origin at the top left; `words` say the same.
+    """
+    if len(days) < 2:
+        return None
+    first, last = days[0][0], days[-1][0]
+    top = max(days[-1][1], least, target) * 1.1
+
+    def place(day: int, people: float) -> str:
+        return f"{(day - first) / (last - first) * _WIDE:.0f},{_HIGH * (1 - people / top):.0f}"
+
+    marks = [("least", "least number published", least), ("target", "target", target)]
+    shown = [
+        {"key": key, "name": name, "people": people, "y": f"{_HIGH * (1 - people / top):.0f}"}
+        for key, name, people in marks
+        if people
+    ]
+    said = ", ".join(f"{name} {people:,}" for _, name, people in marks if people)
+    began, ended = (f"{datetime.fromtimestamp(day * DAY_MS / 1000, UTC):%Y-%m-%d}" for day in (first, last))
+    return {
+        "points": " ".join(place(day, total) for day, total in days),
+        "marks": shown,
+        "first": began,
+        "last": ended,
+        "words": f"From {began} to {ended}: {days[0][1]:,} to {days[-1][1]:,} complete submissions; {said}.",
     }
 
 
@@ -275,6 +310,7 @@ class Console:
             web.post(f"{study}/sign-out", self._form(self._sign_out)),
             web.post(f"{study}/invited", self._form(self._invited)),
             web.get(f"{study}/datasets/{{dataset}}/{{file}}", self._download),
+            web.get(f"{study}/datasets.tar", self._download_all),
         ]
 
     async def _start(self, request: web.Request, problem: str = "") -> web.Response:
@@ -325,6 +361,10 @@ class Console:
                 study.id, now, complete
             )  # the clerk's next round may be a while away
         order = await Ledger(self._node.database).close_order(study.id)
+        made, days = await self._records.invited(study.id), await self._records.days(study.id)
+        # The number at which the owner ordered the study closed, or as many as were invited.
+        target = 0 if order is None else order.close_people
+        releases = await self._pages.releases(study)
         return self._pages.page(
             "console_study.html",
             409 if problem else 200,
@@ -342,12 +382,12 @@ class Console:
             waiting=waiting_values(study, status),
             closing=closing_values(study, status),
             scheduled="" if order is None else _scheduled(order, now),
-            invitations=invitation_values(
-                await self._records.invited(study.id), await self._records.days(study.id), complete, now
-            ),
+            invitations=invitation_values(made, days, complete, now),
+            chart=chart_values(days, study.release_rows, target or sum(item.count for item in made)),
             refusals=refusal_values(status),
             nodes=[self._pages.node_row(study, item) for item in status.refusals],
-            releases=await self._pages.releases(study),
+            releases=releases,
+            released=sum(item["rows"] for item in releases),
             promise=promise_words(study),
             budget=await self._budget(study),
             until=_words(session.token.expire_time_ms),
@@ -410,6 +450,47 @@ class Console:
                 folder = dataset_folder(self._node.config.data, dataset_id, listed[0]["sha256"])
                 return web.FileResponse(folder / name, headers=headers)
         return self._pages.page("missing.html", 404)
+
+    async def _download_all(self, request: web.Request) -> web.StreamResponse:
+        """Every release in a folder of its own, as `trimask pull` writes them; a piece at a time."""
+        found = await self._known(request)
+        if found is None:
+            return _to(PATH)
+        name = f"{found[0].id.hex()[:12]}-datasets.tar"
+        response = web.StreamResponse(
+            headers={"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+        )
+        response.content_type = "application/x-tar"
+        await response.prepare(request)
+        for dataset_id, _, body, signature in await self._catalogue.datasets(found[0].id):
+            manifest = json.loads(body)
+            listed = manifest["files"]
+            folder = dataset_folder(self._node.config.data, dataset_id, listed[0]["sha256"])
+            when = manifest["published_ms"] // 1000
+            for file, content in (("manifest.json", body), ("manifest.sig", signature)):
+                await response.write(_tar_head(f"{dataset_id}/{file}", len(content), when) + _padded(content))
+            for item in listed:
+                await response.write(_tar_head(f"{dataset_id}/{item['name']}", item["bytes"], when))
+                with (folder / item["name"]).open("rb") as file:
+                    while piece := await asyncio.to_thread(file.read, _PIECE):
+                        await response.write(piece)
+                await response.write(bytes(-item["bytes"] % tarfile.BLOCKSIZE))
+        await response.write(bytes(2 * tarfile.BLOCKSIZE))  # the end of an archive
+        await response.write_eof()
+        return response
+
+
+_PIECE = 1 << 20
+
+
+def _tar_head(name: str, size: int, seconds: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = size, seconds
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def _padded(content: bytes) -> bytes:
+    return content + bytes(-len(content) % tarfile.BLOCKSIZE)
 
 
 async def _read_form(request: web.Request) -> Any:

@@ -174,6 +174,12 @@ class ScheduledOpens:
         )
         return [SignedStudy.from_json(bytes(row[0])) for row in rows]
 
+    async def has(self, study_id: bytes) -> bool:
+        """Whether this study waits for its time."""
+        return await self.database.read(
+            lambda tx: tx.row("SELECT 1 FROM scheduled_opens WHERE study_id = ?", (study_id,)) is not None
+        )
+
     async def remove(self, study_id: bytes) -> None:
         """Remove a study that has been opened."""
         await self.database.write(lambda tx: erase_scheduled(tx, study_id))
