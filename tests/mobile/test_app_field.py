@@ -197,7 +197,8 @@ def test_an_invitation_used_elsewhere_costs_no_answers_and_nothing_is_discarded_
     app.tap("Deutsch")
     app.tap("Fertig")
     app.tap("Senden")
-    app.see("Diese Einladung wurde schon benutzt", screen="problem")
+    told = app.see("Diese Einladung wurde schon benutzt", screen="problem")["texts"]
+    assert any(signed.study.contact in text for text in told)
     app.tap("Meine Studien")
     app.tap("Fortsetzen")
     app.on("review")

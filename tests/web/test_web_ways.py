@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -271,6 +272,7 @@ def test_an_invitation_used_elsewhere_loses_no_answers(
     third.page.goto(link)
     third.see("This invitation was used before")
     expect(third.page.get_by_role("button")).to_have_count(0)
+    expect(third.page.get_by_role("link", name=invited_study.study.contact)).to_be_visible()
     other.page.reload()
     other.see("This invitation was used before")
     other.press("Back to my answers")
@@ -689,11 +691,26 @@ def test_what_a_consent_lacks_is_said_and_a_problem_names_the_contact(
     expect(link).to_have_attribute("href", f"mailto:{open_study.study.contact}")
 
 
-def test_by_keyboard_alone(web_lab: SurveyLab, open_study: SignedStudy, visitor: Make) -> None:
+SPOKEN = Path(__file__).parents[1] / "golden" / "page-spoken.txt"
+
+
+def test_by_keyboard_alone(
+    web_lab: SurveyLab, open_study: SignedStudy, visitor: Make, pytestconfig: pytest.Config
+) -> None:
+    """And every view as the accessibility tree has it, which a screen reader reads; `pytest --golden` writes it anew."""
     person = visitor()
     page = person.page
+    spoken: list[str] = []
+
+    def see(heading: str) -> None:
+        person.see(heading)
+        tree = page.locator("#page").aria_snapshot()
+        for varies, name in ((r"[0-9a-f]{32}", "NUMBER"), (r"\d+ \w+ 20[23]\d at \d\d:\d\d", "WHEN")):
+            tree = re.sub(varies, name, tree)
+        spoken.append(tree)
+
     page.goto(web_lab.link(open_study))
-    person.see("How do you sleep?")
+    see("How do you sleep?")
 
     def to(name: str) -> None:
         """Tab until the focus is on something of this name; it must be seen there."""
@@ -713,16 +730,17 @@ def test_by_keyboard_alone(web_lab: SurveyLab, open_study: SignedStudy, visitor:
     keys = page.keyboard
     to("Take part")
     keys.press("Enter")
+    see("Your consent")
     to("I have read this")
     keys.press("Space")
     to("Your name")
     keys.type("Ada Lovelace")
     keys.press("Enter")
-    person.see("Can you take part?")
+    see("Can you take part?")
     to("Yes")
     keys.press("Space")
     keys.press("Enter")
-    person.asked("When were you born?")
+    see("When were you born?")
     to("Day")
     keys.type("17")
     to("Year")
@@ -733,41 +751,45 @@ def test_by_keyboard_alone(web_lab: SurveyLab, open_study: SignedStudy, visitor:
     keys.type("May")
     to("Next")
     keys.press("Enter")
-    person.asked("How well have you felt")
+    see("How well have you felt")
     to("How well have you felt")
     keys.press("ArrowRight")
     keys.press("Enter")
-    person.asked("How long did you sleep")
+    see("How long did you sleep")
     to("How long did you sleep")
     keys.type("217.5")
     keys.press("Enter")
-    person.asked("When do you go to bed?")
+    see("When do you go to bed?")
     to("When do you go to bed?")
     keys.type("11")
     keys.press("Enter")
     expect(page.get_by_role("alert").filter(has_text="Give a time of day such as 23:30.")).to_be_visible()
     keys.type("1130PM")  # on a browser with a clock of 24 hours, half past eleven
     keys.press("Enter")
-    person.asked("Do you work in shifts?")
+    see("Do you work in shifts?")
     to("Yes")
     keys.press("ArrowDown")
     keys.press("Enter")
-    person.asked("How much do you exercise?")
+    see("How much do you exercise?")
     to("Next")
     keys.press("Enter")
-    person.asked("What do you take")
+    see("What do you take")
     to("Medicine")
     keys.press("Space")
     keys.press("Enter")
-    person.asked("How often do these")
+    see("How often do these")
     to("Never")
     keys.press("ArrowDown")
     to("Never")
     keys.press("Space")
     keys.press("Enter")
-    person.see("Check your answers")
+    see("Check your answers")
     for understood in ("1984", ":30", "No answer", "Medicine", "Sometimes"):
         expect(page.locator("dl")).to_contain_text(understood)
     to("Send")
     keys.press("Enter")
-    person.see("Sent. Thank you!")
+    see("Sent. Thank you!")
+    told = "\n\n".join(spoken) + "\n"
+    if pytestconfig.getoption("golden"):
+        SPOKEN.write_text(told, encoding="utf-8")
+    assert told == SPOKEN.read_text(encoding="utf-8")

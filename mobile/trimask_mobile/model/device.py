@@ -152,6 +152,13 @@ class Device:
             self.queue.check_open(study_id)  # before anybody takes pains
         return study_id
 
+    def contact(self, study_id: bytes) -> str:
+        """Whom a study names for questions; empty where it was not joined."""
+        try:
+            return self.queue.client(study_id).study.contact
+        except TrimaskError:
+            return ""
+
     def fetch(self, link: Link) -> SignedStudy:
         """The study of an invitation, from where the link says; checked against it."""
         return fetch_linked(link, timeout_seconds=self._timeout)

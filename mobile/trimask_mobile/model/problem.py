@@ -28,12 +28,13 @@ class DiskError(TrimaskError):
 @dataclass(frozen=True)
 class Problem:
     """`kind` names the texts; `detail` is the software's own words, for whoever is asked for help; `page` the study's, where
-    a browser can do what this app cannot."""
+    a browser can do what this app cannot; `contact` whom to ask, where no study is open."""
 
     kind: str
     detail: str = ""
     again: bool = False
     page: str = ""
+    contact: str = ""
 
     def title(self, words: Catalogue) -> str:
         """What happened."""

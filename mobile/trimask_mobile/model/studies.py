@@ -5,7 +5,7 @@ Before a study, or all of them, is removed from this phone, what is lost is said
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimask_client import Unreachable
 from trimask_core.basics.errors import InvitationError, TrimaskError
@@ -251,7 +251,14 @@ class Studies:
             return
         shown.busy, device = True, shown.device
         shown.changed()
-        shown.runner.network(lambda: device.open_link(link), self.open_study, shown.failed)
+
+        def failed(error: TrimaskError) -> None:
+            def told(contact: str) -> None:
+                shown.stop(replace(explain(error), contact=contact))
+
+            shown.runner.records(lambda: device.contact(link.study_id), told, shown.failed)
+
+        shown.runner.network(lambda: device.open_link(link), self.open_study, failed)
 
     def _in_browser(self, page: str) -> bool:
         """For whom the phone reads the screen aloud, the study's page is opened instead; whether it was."""

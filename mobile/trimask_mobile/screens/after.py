@@ -67,6 +67,9 @@ class SendingScreen(Page):
             ids.note.text = words.say(f"sending.{state}", why=why)
             if entry.held:
                 ids.note.text += " " + words.say("sending.held")
+            opened = guide.studies.opened
+            if opened is not None:
+                ids.why.text = words.say("study.contact", contact=opened.study.contact)
             if self.sure:
                 ids.note.text = words.say("sending.discard.sure")
         over = state in ("refused", "damaged")

@@ -154,6 +154,10 @@ class ProblemScreen(Page):
         ids.head.text = problem.title(words)
         ids.words.text = problem.text(words)
         ids.advice.text = problem.advice(words)
+        studies = getattr(self.guide, "studies", None)  # none before there is a device
+        opened = None if studies is None else studies.opened
+        contact = problem.contact or ("" if opened is None else opened.study.contact)
+        ids.contact.text = words.say("study.contact", contact=contact) if contact else ""
         ids.detail.text = words.say("problem.detail", detail=problem.detail) if problem.detail else ""
         ids.studies.disabled = self.bare = self.guide.shown.mode == "stuck"
         self.back = not self.bare

@@ -22,7 +22,7 @@ export function problemView(guide) {
 }
 
 /** Of the study, where it is known; an e-mail address or a web address is a link. @param {Guide} guide */
-function contact(guide) {
+export function contact(guide) {
   const text = guide.maybeOpened?.study.contact ?? "";
   if (!text) return null;
   const href = /^[^\s@:/?#]+@[^\s@:/?#]+$/.test(text) ? `mailto:${text}` : /^https:\/\/\S+$/.test(text) ? text : null;

@@ -1,6 +1,7 @@
 // How far sending has come, institution by institution.
 
 import { button, h } from "../dom.js";
+import { contact } from "./problem.js";
 
 /** @typedef {import("../guide.js").Guide} Guide */
 
@@ -24,6 +25,7 @@ export function sendingView(guide) {
       guide.detail && !guide.busy ? h("p", { class: "soft hash" }, guide.say("problem.detail", { detail: guide.detail })) : null,
       waiting ? h("p", { class: "soft" }, guide.say("sending.leave.page")) : null,
       guide.canReturn ? h("p", {}, guide.say("sending.return.text")) : null,
+      waiting ? null : contact(guide),
       h("div", { class: "row" },
         waiting && button(guide.say("sending.retry"), () => guide.tryNow(), { class: "main", "aria-disabled": guide.busy ? "true" : null }),
         waiting && button(guide.say("receipt.withdraw"), () => { if (!guide.busy) guide.go("withdraw"); }, { "aria-disabled": guide.busy ? "true" : null }),
