@@ -205,3 +205,22 @@ def test_a_table_is_sent_from_a_shell_and_again_after_a_kill(
     assert owner.study_status(made.study).sent_together == {"R1": 600, "R2": 600}, (
         "each once, whoever sent it again"
     )
+
+
+@pytest.mark.parametrize("opened", ["invited"], indirect=True)
+def test_who_is_refused_is_named_by_line(running: Any, opened: Any, answers: Any, tmp_path: Path) -> None:
+    """One invitation for two people, and one that has expired: the others go on, and nothing of these two is anywhere."""
+    study, before = opened.study, {role: held(running, opened.study, role) for role in ("R1", "R2")}
+    first, second, third = invitations(running, study, 3)
+    key = admission_key(running.cluster.folder / "owner")
+    expired = Invitation.draw(study.id, 1, SystemRandom()).signed_with(key)
+    with Gateway(opened.signed, folder=tmp_path) as gateway:
+        own = [first, second, second, expired, third]
+        outcomes = dict(gateway.submit_many([answers] * 5, own, range(2, 7)))
+    refused = {line: str(one.reason) for line, one in outcomes.items() if isinstance(one, Refused)}
+    assert refused == {4: "invitation_used", 5: "invitation_expired"}
+    with (tmp_path / "refused.csv").open(newline="") as file:
+        assert {int(row["line"]): row["reason"] for row in csv.DictReader(file)} == refused
+    with (tmp_path / "receipts.csv").open(newline="") as file:
+        assert [int(row["line"]) for row in csv.DictReader(file)] == [2, 3, 6]
+    assert {role: held(running, study, role) - count for role, count in before.items()} == {"R1": 3, "R2": 3}

@@ -27,6 +27,7 @@ from playwright.sync_api import expect, sync_playwright
 from scripts import npm_package
 from trimask_browser import ARGUMENTS, CHROMIUM, needs_browser
 from trimask_cli.site.hosting import check_files, from_host, site_server
+from trimask_client import Gateway
 from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.signed import SignedStudy
@@ -306,7 +307,7 @@ def test_the_android_activity_is_java(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_typescript_program(lab: Lab, tmp_path: Path) -> None:
-    """Type-checked against the package, and run: a receipt of every provider."""
+    """Type-checked against the package, and run: a receipt of every provider, which the release counts."""
     install(npm_package.pack(tmp_path), tmp_path)
     shutil.copy(REPOSITORY / "tests" / "web" / "npm_program.ts", tmp_path)
     options = ["--strict", "--target", "es2022", "--module", "nodenext"]
@@ -314,12 +315,20 @@ def test_a_typescript_program(lab: Lab, tmp_path: Path) -> None:
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.stdout == ""
     signed = open_moments(lab, release_rows=12, ball_norm=2.0, web=HOST)
-    (person,) = moments_people(1)
+    person, *others = moments_people(12)
     given = [signed.study.collector.https, signed.study.id.hex(), json.dumps(person)]
     trust = {"NODE_EXTRA_CA_CERTS": str(lab.owner / "ca.pem")}
     sent = json.loads(run_node(tmp_path / "npm_program.js", *given, environment=trust))
-    Receipt.from_json(sent.pop("receipt")).verify(signed.study)
+    receipt = Receipt.from_json(sent.pop("receipt"))
+    receipt.verify(signed.study)
     assert sent == {
         "title": signed.study.title, "coalitions": sent["coalitions"], "lasting": False,  # node keeps nothing in memory
         "refused": next(iter(person)), "state": "sent",
     }  # fmt: skip
+    with Gateway(signed) as gateway:
+        assert all(isinstance(one, Receipt) for _, one in gateway.submit_many(others))
+    assert lab.close(signed.study).published_rows == 12
+    with pytest.warns(UserWarning, match="shrunk to the study's ball"):
+        (dataset,) = lab.datasets(signed.study)
+    assert dataset.standing(receipt) == "counted"
+    assert dataset.manifest.counts["sent_together"] == {"R1": 11, "R2": 11}
