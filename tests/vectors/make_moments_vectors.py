@@ -1,4 +1,4 @@
-"""Writes moments-reports.json and moments-refused.json: `python tests/vectors/make_moments_vectors.py`.
+"""Writes moments-reports.json, moments-refused.json and moments-totals.json: `python tests/vectors/make_moments_vectors.py`.
 
 They are for clients in other languages. Field elements are decimal strings, because JSON's numbers hold 53 bits in many
 languages; bytes are hexadecimal. `randomness` is every read of a report and its split, in order: rho and f(0), 8 bytes
@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import Stream
 from trimask_core.moments.check import (
     FORMS,
@@ -27,9 +28,11 @@ from trimask_core.moments.columns import MomentsColumn
 from trimask_core.moments.field import P, expand_elements, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements, build_report, read_share, share_payloads, split
+from trimask_core.moments.totals import decode
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.weight import Weight
+from trimask_server.suites.moments.batch_store import add_up
 
 FOLDER = Path(__file__).parent
 STUDY = bytes(range(32))
@@ -284,6 +287,78 @@ def weights_refused() -> dict[str, Any]:
     }
 
 
+def totals_case(place: int, people: list[dict[str, Any]], providers: int, refused: int) -> dict[str, Any]:
+    """Several reports of a case's study, one of them altered, from payloads to what is published."""
+    name, schema, row_norm, _, _, weight = CASES[place]
+    layout, source = MomentsLayout.of(schema, row_norm, weight), Recorded(f"totals {name}")
+    key, reports, shares = challenge_key(STUDY, CONTRIBUTIONS[:providers]), [], []
+    for number, answers in enumerate(people):
+        elements = build_report(layout, answers, source)
+        if number == refused:
+            elements[layout.products.start] = (elements[layout.products.start] + 1) % P
+        sent = share_payloads(*split(elements, providers, source))
+        submission = hashlib.sha256(f"{name} {number}".encode()).digest()[:16]
+        form = forms(layout, derive_challenge(key, STUDY, bucket_of(submission), layout))
+        own = [read_share(payload, k, providers, layout.elements) for k, payload in enumerate(sent, 1)]
+        said = [form.apply(share, first=k == 0) for k, share in enumerate(own)]
+        found = verdict([sum(values) % P for values in zip(*said, strict=True)])
+        shares.append(own if found is None else None)
+        reports.append(
+            {
+                "submission_id": submission.hex(),
+                "payloads": [payload.hex() for payload in sent],
+                "verdict": found,
+            }
+        )
+    accepted = [own for own in shares if own is not None]
+    noises = layout.noises(2.5, 1)
+    totals, drawn, deliveries = [], [], []
+    for k in range(providers):
+        own = [share[k][: layout.products.stop] for share in accepted]
+        totals.append(add_up(layout, own, len(accepted), first=k == 0))
+        gaussian = RoundedGaussian(source)
+        drawn.append([gaussian.sample(noise.sigma) for noise in noises])
+        each = zip(totals[-1], drawn[-1], noises, strict=True)
+        deliveries.append([((total << noise.shift) + extra) % P for total, extra, noise in each])
+    published = decode(deliveries)
+    return {
+        "study": name,
+        "challenge_key": key.hex(),
+        "reports": reports,
+        "totals": [numbers(values) for values in totals],
+        "sigma": 2.5,
+        "honest": 1,
+        "noise": [{"sigma": str(noise.sigma), "shift": noise.shift} for noise in noises],
+        "drawn": [numbers(values) for values in drawn],
+        "deliveries": [pack(values).hex() for values in deliveries],
+        "published": numbers(published),
+        "exact": numbers(decode(totals)),
+    }
+
+
+def totals() -> dict[str, Any]:
+    """From many reports to what is published, and deliveries that are refused."""
+    people = [
+        {"hours": 0.5 * (5 * i % 13), "smoker": i % 3 == 0, "region": ("north", "south", "west")[i % 3]}
+        for i in range(5)
+    ]
+    first = totals_case(1, people, 2, 3)
+    good = bytes.fromhex(first["deliveries"][0])
+    return {
+        "what": "From the reports of several people to published totals, with noise as it was drawn and without blinding.",
+        "source": "tests/vectors/make_moments_vectors.py",
+        "study_id": STUDY.hex(),
+        "cases": [first, totals_case(3, people, 3, 0), totals_case(7, people, 2, 4)],
+        "deliveries_refused": {
+            "a byte short": good[:-1].hex(),
+            "an element short": good[:-8].hex(),
+            "an element long": (good + bytes(8)).hex(),
+            "an element that is P": (P.to_bytes(8, "little") + good[8:]).hex(),
+            "nothing": "",
+        },
+    }
+
+
 def documents() -> dict[str, dict[str, Any]]:
     """File names and what is in them."""
     seed = hashlib.sha256(b"expansion").digest()
@@ -295,7 +370,11 @@ def documents() -> dict[str, dict[str, Any]]:
         "expansion": {"seed": seed.hex(), "elements": numbers(expand_elements(seed, 8))},
         "cases": [report_case(*case) for case in CASES],
     }
-    return {"moments-reports.json": reports, "moments-refused.json": refused()}
+    return {
+        "moments-reports.json": reports,
+        "moments-refused.json": refused(),
+        "moments-totals.json": totals(),
+    }
 
 
 def written(document: dict[str, Any]) -> str:
