@@ -1,4 +1,4 @@
-"""The moments suite a second time, as docs/theory/moments-vdaf.md has it; it imports nothing of the product.
+"""The moments suite a second time, as docs/theory/moments-vdaf.md#parameters has it; it imports nothing of the product.
 
 Plain and slow: whole numbers and lists. AES is from `cryptography`, which the standard library lacks. `Instance` takes the
 parameters as JSON has them (the `layout` of tests/vectors/moments-reports.json); its methods have the document's names.
