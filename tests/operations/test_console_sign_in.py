@@ -1,11 +1,10 @@
-"""The console behind an authenticating proxy, as docs/operations.md has it: Apache with mod_auth_openidc, an identity
+"""The console behind an authenticating proxy, as deploy/ has it: Apache with mod_auth_openidc, an identity
 provider, and a browser. Slow: it needs `apache2`, `libapache2-mod-auth-openidc` and, from the package index, a provider."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from trimask_core.basics.clock import SystemClock
 from trimask_patience import patience, until
 from trimask_server.local.cluster import free_base_port
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+SETTINGS = Path(__file__).parents[2] / "deploy" / "console-apache.conf"
 MODULES = Path("/usr/lib/apache2/modules")
 LOADED = (
     "mpm_event", "authn_core", "authz_core", "authz_user", "headers", "proxy", "proxy_http", "ssl", "socache_shmcb",
@@ -61,13 +60,11 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture
 def proxy(ops_lab: Any, provider: int, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """Apache with the page's own settings in front of the collector; its address and the study."""
+    """Apache with the very settings in front of the collector; its address and the study."""
     signed = ops_lab.open_study("Behind a proxy")
     until_ms = SystemClock().now_ms() + 3_600_000
     token, _ = tokens.new(signed.study, ops_lab.folder / "owner", "proxy", ["owner"], until_ms, None)
     port = free_base_port(1)
-    found = re.search(r"```apache\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
          "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
@@ -76,7 +73,7 @@ def proxy(ops_lab: Any, provider: int, tmp_path: Path) -> Iterator[tuple[str, An
     (tmp_path / "owner-token.conf").write_text(
         f'Define CONSOLE_COOKIE "trimask_owner_{signed.study.id.hex()[:16]}={token}"\n'
     )
-    settings = found[1]
+    settings = SETTINGS.read_text(encoding="utf-8")
     for theirs, ours in {
         "https://login.example.org": f"http://127.0.0.1:{provider}",
         "*:443": f"*:{port}",

@@ -1,9 +1,8 @@
-"""A node's log through rsyslog, as docs/operations.md has it, to a server that speaks TLS. Slow: needs `rsyslog-gnutls`."""
+"""A node's log through rsyslog, as deploy/ has it, to a server that speaks TLS. Slow: needs `rsyslog-gnutls`."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import socket
 import ssl
@@ -18,7 +17,7 @@ import pytest
 from trimask_patience import until
 from trimask_server.local.keys import issue_certificate, make_authority
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+SETTINGS = Path(__file__).parents[2] / "deploy" / "rsyslog-trimask.conf"
 DRIVERS = list(Path("/usr/lib").glob("*/rsyslog/lmnsd_gtls.so"))
 
 pytestmark = [
@@ -54,9 +53,7 @@ def test_what_a_node_says_arrives_as_it_was_said(keys_only: Any, tmp_path: Path)
     folder = tmp_path / "rsyslog"
     folder.mkdir()
     server = Server(folder)
-    found = re.search(r"```rsyslog\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    settings = found[1]
+    settings = SETTINGS.read_text(encoding="utf-8")
     for theirs, ours in {
         "/etc/ssl/certs/ca-certificates.crt": str(folder / "ca.pem"),
         "/var/spool/rsyslog": str(folder),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -21,7 +20,7 @@ from trimask_server.store.data_keys import FILE_NAME, KeyRing
 from trimask_terminal.program import main
 
 MODULE = "/usr/lib/softhsm/libsofthsm2.so"
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+SCRIPT = Path(__file__).parents[2] / "deploy" / "storage-key-pkcs11"
 NEW, OLD = "ab" * 32, "cd" * 32
 
 
@@ -46,7 +45,7 @@ def wrapped_by(lab: Any, name: str) -> set[str]:
 
 @pytest.fixture
 def hsm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command of the page, over a token with an RSA key and 32 random bytes that are encrypted to it."""
+    """The command of deploy/, over a token with an RSA key and 32 random bytes that are encrypted to it."""
     folder = tmp_path / "hsm"
     (folder / "tokens").mkdir(parents=True)
     (folder / "softhsm2.conf").write_text(f"directories.tokendir = {folder / 'tokens'}\n")
@@ -62,10 +61,8 @@ def hsm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "-pkeyopt", "rsa_padding_mode:oaep", "-in", folder / "key", "-out", folder / "storage.wrapped",
     )  # fmt: skip
     (folder / "key").unlink()
-    script = re.search(r"```sh\n(#!/bin/sh\nset -e\npkcs11-tool .*?)```", PAGE.read_text(), re.DOTALL)
-    assert script is not None
     program = folder / "storage-key"
-    program.write_text(script[1].replace("/etc/trimask", str(folder)))
+    program.write_text(SCRIPT.read_text().replace("/etc/trimask", str(folder)))
     program.chmod(0o700)
     return [str(program)]
 

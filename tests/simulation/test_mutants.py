@@ -140,7 +140,7 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
     "fold twice": (_fold_twice, "2 times, its blocks 1 times"),
     "fold loses": (_fold_loses_a_row, "not of these people|boxes and the digits differ"),
     "assign anew": (_assign_anew, "is in blocks|before it was pooled|a block is given_up"),
-    "plan in memory": (_plan_in_memory, "not over|is in blocks|still holds"),
+    "plan in memory": (_plan_in_memory, "not over|is in blocks|still holds|the status says"),
     "erase first": (_erase_first, "erased before it was pooled"),
     "erase without asking": (_erase_without_asking, "still holds"),
     "no scrub": (_no_scrub, "still holds a destroyed data key"),
@@ -231,8 +231,8 @@ WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
 # With a seed that notices soon.
 WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
-    ("gone unsaid", "moments", 21),
-    ("close at once", "moments", 1),
+    ("gone unsaid", "moments", 10),
+    ("close at once", "moments", 13),
 ]
 
 
