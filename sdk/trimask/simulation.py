@@ -25,6 +25,7 @@ from trimask.errors import ParameterError
 from trimask.moments.moments import Moments, answers_of, row_moments
 from trimask.moments.published_moments import ObservedMoments, ObservedRows
 from trimask.moments.waves import corrected_by
+from trimask_client.table import read_people
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
@@ -160,8 +161,8 @@ def simulate(
 
     Parameters
     ----------
-    df : DataFrame, or mappings
-        People who may be seen: a column an attribute.
+    df : DataFrame, mappings, Path or str
+        People who may be seen: a column an attribute; or a table's file, read as `trimask demo --rows` reads it.
     study : Study, StudyDefinition, Path or str
         A study file's path or text, a definition or a study.
     epsilon, delta : float, optional
@@ -196,9 +197,16 @@ def simulate(
     >>> abs(fitted.params["age"] - truth.params["age"]) < 4 * fitted.bse_privacy["age"]
     np.True_
     """
-    made = study if isinstance(study, Study) else _drafted(study, df, epsilon, delta, right)
-    if isinstance(study, Study) and (epsilon, delta, right) != (None, None, None):
-        raise ParameterError("epsilon", "left out: the study's noise is calibrated already")
+    known = study if isinstance(study, Study) else _definition(study)
+    if isinstance(df, str | Path):
+        df = read_people(Path(df), known.schema, known.form).answers
+    if isinstance(known, StudyDefinition):
+        changed = known.changed(epsilon=epsilon, delta=delta, release_rows=len(df))
+        made = drafted(changed, right)
+    else:
+        made = known
+        if (epsilon, delta, right) != (None, None, None):
+            raise ParameterError("epsilon", "left out: the study's noise is calibrated already")
     if pilot is not None:
         made = _corrected(made, pilot)
     people = list(answers_of(df, made.schema))
@@ -218,13 +226,7 @@ def _corrected(study: Study, pilot: Any) -> Study:
     return with_pilot(study, list(answers_of(pilot, study.schema)))
 
 
-def _drafted(
-    study: StudyDefinition | Path | str,
-    df: Any,
-    epsilon: float | None,
-    delta: float | None,
-    right: int | None,
-) -> Study:
+def _definition(study: StudyDefinition | Path | str) -> StudyDefinition:
     if isinstance(study, str) and "\n" not in study:
         study = Path(study)
     definition = study if isinstance(study, StudyDefinition) else load_definition(study)
@@ -233,7 +235,7 @@ def _drafted(
             "study",
             "one that publishes; with a [privacy.budget] it answers questions, and release.local tries those",
         )
-    return drafted(definition.changed(epsilon=epsilon, delta=delta, release_rows=len(df)), right)
+    return definition
 
 
 def _rows(study: Study, people: Sequence[Answers], source: RandomSource) -> ObservedRows:

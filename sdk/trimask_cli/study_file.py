@@ -78,7 +78,7 @@ def bundled_definition(suite: SuiteName = "rows", people: int | None = None) -> 
     # What the comments say of 1,024 people is not so of others.
     text = re.sub(r"(?m)^\[privacy\]\n(?:^#.*\n)+", "[privacy]\n", text)
     text = re.sub(
-        r"(?m)^block_rows = .*$", f"block_rows = {min(128, people // 2)}        # rows masked together", text
+        r"(?m)^block_rows = .*$", f"block_rows = {min(512, people // 2)}        # rows masked together", text
     )
     return re.sub(r"(?m)^(release_rows = )\d+", rf"\g<1>{people}", text)
 

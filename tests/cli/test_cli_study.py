@@ -108,7 +108,7 @@ def test_card_of_another_form_is_refused(trimask: Run, made: Path, tmp_path: Pat
 def test_impossible_study_is_one_line_and_no_file(trimask: Run, made: Path, tmp_path: Path) -> None:
     definition = tmp_path / "narrow.toml"
     definition.write_text(
-        bundled_definition().replace("block_rows = 128 ", "noise_columns = 20\nblock_rows = 128 ")
+        bundled_definition().replace("block_rows = 512 ", "noise_columns = 20\nblock_rows = 512 ")
     )
     out = tmp_path / "study.json"
     result = trimask("study", "new", definition, "--keys", made / "keys", "--out", out)
@@ -260,8 +260,10 @@ def test_example_is_a_definition(trimask: Run) -> None:
 
 def test_bundled_study_is_informative(made: Path) -> None:
     study = read_signed(made / "study.json").study
-    assert (study.attributes, study.rows.block_rows, study.release_rows) == (9, 128, 1024)
+    assert (study.attributes, study.rows.block_rows, study.release_rows) == (9, 512, 1024)
     assert study.protection.sigma == pytest.approx(0.51, abs=0.005)  # what its comments say
-    assert study.rows.noise_columns == 675
+    assert study.rows.noise_columns == 2080
+    assert study.protection.collector is not None
+    assert study.protection.collector.epsilon == pytest.approx(5.91, abs=0.01)
     target = Target(4.0, 1e-6, 9, 1024, row_norm=study.protection.row_norm)
     assert standard_error(target, study.protection.sigma) < target.coefficient / 4

@@ -90,11 +90,14 @@ def test_epsilon_100_is_named_in_the_moments_suite(trimask: Run, tmp_path: Path)
     assert "near certainty" in weak["words"]
 
 
-def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) -> None:
-    checked = trimask("study", "check", made / "study.json", "--json")
+def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path, tmp_path: Path) -> None:
+    small = definition(tmp_path, ("block_rows = 512 ", "block_rows = 128 "))
+    out = tmp_path / "study.json"
+    assert trimask("study", "new", small, "--keys", made / "keys", "--out", out).status == 0
+    checked = trimask("study", "check", out, "--json")
     assert checked.status == 1
     found = lines(checked)
-    study = read_signed(made / "study.json").study
+    study = read_signed(out).study
     assert study.protection.collector is not None
     promise = next(one for one in strengths(study) if one.towards == "collector")
     assert found["collector_strength"]["number"] == promise.guess
@@ -103,14 +106,16 @@ def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path) 
     assert {what for what, line in found.items() if line["state"] == "ok"} == {
         "claims", "noise", "guarantee", "delta", "strength", "record", "written", "shown",
     }  # fmt: skip
-    shown = trimask("study", "check", made / "study.json")
+    shown = trimask(
+        "study", "check", made / "study.json"
+    )  # of three right providers, in blocks that are large enough
     assert shown.status == 1
-    assert shown.out.count("ok ") == 8
+    assert shown.out.count("ok ") == 9
     assert "what would help" in shown.out
 
 
 def test_a_definition_without_weaknesses_is_ok(trimask: Run, tmp_path: Path) -> None:
-    whole = definition(tmp_path, ("block_rows = 128 ", "block_rows = 1024 "))
+    whole = definition(tmp_path, ("block_rows = 512 ", "block_rows = 1024 "))
     checked = trimask("study", "check", whole, "--json")
     assert checked.status == 0, checked.out
     assert json.loads(checked.out)["ok"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,3 +52,12 @@ def test_what_cannot_be_tried_is_said() -> None:
         trimask.simulate(PEOPLE.drop(columns="systolic"), study)
     with pytest.raises(ParameterError, match="at least one person"):
         trimask.simulate(PEOPLE[:0], study)
+
+
+def test_a_tables_file_is_read_as_the_demo_reads_it(tmp_path: Path) -> None:
+    """The same people and the same noise as from the frame, whatever the file's marks for yes and no."""
+    words = PEOPLE.assign(smoker=["yes" if one in (True, "yes", 1) else "no" for one in PEOPLE["smoker"]])
+    words.to_csv(tmp_path / "people.csv", index=False)
+    study = bundled_definition("moments")
+    read, given = (trimask.simulate(rows, study, seed=3) for rows in (tmp_path / "people.csv", PEOPLE))
+    assert np.array_equal(read.moments.gram, given.moments.gram)

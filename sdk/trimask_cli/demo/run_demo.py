@@ -113,6 +113,7 @@ def shown_steps() -> Iterator[Steps]:
 _BOTH: tuple[SuiteName, ...] = ("rows", "moments")
 _DEVICE_PROCESSES = 2
 _PILOT = 500  # people asked before, in the open: enough to correct what the bundled study's row_norm takes
+_ROW_NORM = 2.0  # about what a plan by such a pilot recommends for the bundled study of the rows suite
 _STILL_SECONDS = 300.0
 
 
@@ -183,6 +184,10 @@ def _what(args: argparse.Namespace, suite: SuiteName | None) -> Asked:
         definition = load_definition(bundled_definition(suite or "rows"))
         people = blood_pressure_population(args.participants or 2048, args.seed)
         formula = args.formula or "systolic ~ age + bmi + salt + smoker + C(activity)"
+        if not args.exact:
+            pilot = blood_pressure_population(_PILOT, args.seed + 1)
+            if definition.collection.suite == "rows":
+                definition = definition.changed(row_norm=_ROW_NORM)
     else:
         definition = load_definition(args.study)
         table = read_people(args.rows, definition.schema, definition.form)
@@ -208,8 +213,6 @@ def _what(args: argparse.Namespace, suite: SuiteName | None) -> Asked:
             )
         if args.release_size:
             definition = definition.changed(several_releases=True)
-        if args.study is None and not args.exact:
-            pilot = blood_pressure_population(_PILOT, args.seed + 1)
         return Asked(definition, people, formula, args.right or 2, 0, pilot, args.study is not None)
     block = args.block_size or min(definition.collection.block_rows or len(people), len(people))
     if len(people) < block:
