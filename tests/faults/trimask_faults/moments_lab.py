@@ -25,7 +25,11 @@ class MomentsFaultLab(FaultLab):
     smallest_block = 1
 
     def new_study(self) -> Study:
-        right = [self.parties[role] for role in sorted(self.parties) if role.startswith("R")]
+        right = [
+            self.parties[role].sealing_as("classical")
+            for role in sorted(self.parties)
+            if role.startswith("R")
+        ]
         roots = (self.folder / "authority" / "ca.pem").read_text()
         return moments_study(
             self.parties["collector"], right, roots, int(time.time() * 1000), admission_key(self.owner).public
