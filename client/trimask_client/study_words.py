@@ -93,15 +93,11 @@ def _strength(study: Study) -> str:
 
 
 def _promise(study: Study, *, checked: bool) -> str:
-    protection = study.protection
-    if protection.budget is not None:
-        return statement.with_budget(study, statement.purses_of(protection.budget))
-    if not protection.sigma:
-        return f"{statement.without_noise(study)} {statement.say('exact.known')}"
-    lines = [
-        statement.say("towards", who=who, promise=statement.guarantee_words(promise))
-        for who, promise in statement.promises(study)
-    ]
+    lines = statement.promised(study)
+    if study.protection.budget is not None:
+        return lines[0]
+    if not study.protection.sigma:
+        return f"{lines[0]} {statement.say('exact.known')}"
     lines += [statement.say("unchecked", what=what) for what in check_claims(study)] if checked else []
     return "\n".join([*lines, *statement.honest_people(study)]) or statement.say("towards.nobody")
 

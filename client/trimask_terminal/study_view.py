@@ -7,6 +7,7 @@ what they would get, and how.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,12 +16,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trimask_core.explain import statement
 from trimask_core.explain.facts import strengths
 from trimask_core.explain.sentences import strength_lines
-from trimask_core.explain.statement import honest_people
 from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.rows.collusion import Coalition, CollusionReport, default_unmasking
+from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
+from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.party import fingerprint
 from trimask_core.study.schema import Attribute
 from trimask_core.study.signed import SignedStudy
@@ -28,7 +31,6 @@ from trimask_core.study.weaknesses import Weakness, weaknesses
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_core.suites import AnyReport, collusion_of
 from trimask_proto.v1 import governance_pb2
-from trimask_terminal.suites import view_of
 
 
 def make_console() -> Console:
@@ -53,7 +55,7 @@ def summary(signed: SignedStudy) -> dict[str, Any]:
         "protection": study.protection.to_dict(),
         "suite": study.suite.name,
         "release_rows": study.release_rows,
-        **view_of(study).summary(study),
+        **_settings(study),
         "upload_bytes": upload_bytes_of(study),
         "admission": study.admission,
         "admission_signer": study.admission_signer,
@@ -107,22 +109,82 @@ def render(signed: SignedStudy) -> RenderableType:
 def approval_words(study: Study, role: str) -> list[str]:
     """What the party in `role` agrees to, a sentence each."""
     asked = "; ".join(attribute.label or attribute.name for attribute in study.schema.attributes)
-    honest = honest_people(study)
+    honest = statement.honest_people(study)
     said = [
         f"You would take part in “{study.title}” as {role} ({study.party(role).organisation}).",
         f"It is run by {study.collector.organisation}; for questions: {study.contact}.",
         f"People are asked: {asked}{'' if asked.endswith('?') else '.'}",
         *_weighted(study),
         *_doors(study),
-        *view_of(study).promises(study),
+        *_promises(study),
         *strength_lines(study),
         " ".join([*honest[:1], "; ".join(line.removeprefix("- ") for line in honest[1:])]).strip(),
-        view_of(study).duty(study, role),
+        statement.duty(study, role),
         collusion_of(study).summary,
         *(f"WEAK: {item.why} {item.fix}" for item in weaknesses(study)),
         "Your signature is for this study alone, whose id is its own hash; nobody can change it afterwards.",
     ]
     return [sentence for sentence in said if sentence]
+
+
+def _settings(study: Study) -> dict[str, Any]:
+    """Those of its suite, JSON-ready."""
+    if isinstance(study.suite, RowsSettings):
+        names = ("block_rows", "noise_columns", "tau", "share_leakage", "grid_exponent")
+        return {name: getattr(study.rows, name) for name in names} | {"unmasking": list(study.rows.unmasking)}
+    moments = study.moments
+    return {
+        "honest_providers": moments.honest_providers,
+        "ball_norm": moments.ball_norm,
+        "several_releases": moments.several_releases,
+        "bits": moments.layout.bits,
+        "elements": moments.layout.elements,
+    }
+
+
+def _promises(study: Study) -> list[str]:
+    loud = study.protection.budget is None and not study.protection.sigma
+    first, *others = statement.promised(study)
+    return [f"NO DIFFERENTIAL PRIVACY: {first}" if loud else first, *others]
+
+
+def _pair(guarantee: Guarantee) -> str:
+    """(epsilon, delta) or mu, for which neighbours, and on what basis."""
+    if guarantee.epsilon is None:
+        return (
+            f"{guarantee.mu:.4g}-Gaussian differential privacy for {guarantee.neighbours} ({guarantee.basis})"
+        )
+    ends = guarantee.enclosed
+    certified = "" if ends is None else f"; delta certified in [{ends[0]:.5g}, {ends[1]:.5g}]"
+    pair = f"({guarantee.epsilon:.3g}, {guarantee.delta:.0e})-differential privacy"
+    return f"{pair} for {guarantee.neighbours} ({guarantee.basis}{certified})"
+
+
+def _sizes(study: Study) -> list[tuple[str, str]]:
+    """What a row or report is made of, and how many are put together."""
+    norm = f"norm at most {study.protection.row_norm:.4g}"
+    if isinstance(study.suite, RowsSettings):
+        rows = study.rows
+        leakage = f"2^{math.log2(rows.share_leakage):.3g}"
+        return [
+            (
+                "a row",
+                f"{norm}; {study.attributes} + {rows.noise_columns} noise columns of scale {rows.tau:.3g}",
+            ),
+            ("together", f"{rows.block_rows:,} rows masked, {study.release_rows:,} or more published"),
+            ("components", f"each hides a row to mu = {leakage} Gaussian DP"),
+        ]
+    moments, layout = study.moments, study.moments.layout
+    ball = f"devices clip to a ball of norm {moments.ball_norm or 0:.4g}, and prove it"
+    when = ", again and again" if moments.several_releases else ", when the study closes"
+    return [
+        ("a record", f"{norm}: {'the whole box of the questions' if moments.ball_norm is None else ball}"),
+        (
+            "a report",
+            f"{layout.q} columns, {layout.bits} bits and their proof, {layout.elements:,} numbers in shares",
+        ),
+        ("together", f"{study.release_rows:,} or more published{when}"),
+    ]
 
 
 def _weighted(study: Study) -> list[str]:
@@ -199,12 +261,20 @@ def _facts(study: Study) -> Table:
     table.add_column()
     table.add_row("suite", f"{study.suite.name}; a device uploads {upload_bytes_of(study) / 1000:.1f} kB")
     if not study.protection.sigma:
-        table.add_row("towards everybody", Text(view_of(study).promises(study)[0], style="bold red"))
+        table.add_row("towards everybody", Text(_promises(study)[0], style="bold red"))
     for line in strength_lines(study):
         table.add_row("strength", line)
-    for heading, words in view_of(study).facts(study):
+    else:
+        for who, promise in statement.promises(study):
+            table.add_row("promised", f"{_pair(promise)}\ntowards {who}")
+        scaled = "sums of products of values" if study.suite.name == "moments" else "values"
+        table.add_row(
+            "noise",
+            f"sigma = {study.protection.sigma:.4g} on {scaled} scaled to [-1, 1] ({study.protection.method})",
+        )
+    for heading, words in _sizes(study):
         table.add_row(heading, words)
-    honest = honest_people(study)
+    honest = statement.honest_people(study)
     if honest:
         table.add_row("if not all are honest", "\n".join(honest))
     if study.weight is not None:
@@ -235,7 +305,7 @@ def _parties(signed: SignedStudy) -> Table:
     browsers = ("browsers",) if study.web is not None else ()
     table = _table("party", "organisation", "devices", *browsers, "nodes", "unmasks", "approved")
     for role, party in study.parties.items():
-        unmasks = view_of(study).unmasks(study, role)
+        unmasks = ", ".join(statement.unmasked_by(study, role))
         approved = "no" if role in signed.missing else "yes"
         places = (
             [party.address, party.https, party.peer_address]

@@ -137,7 +137,7 @@ def test_approval_says_in_words_what_is_signed(trimask: Run, study_folder: Path)
     result = trimask("study", "approve", study_folder / "study.json", "--keys", keys, "--yes")
     for words in (
         "Systolic blood pressure; Age; Body mass index",
-        "1,024 people at least",
+        "at least 1024 people together",
         "(4, 1e-06)-differential privacy",
         "one component of every row",
         "removes the right mask of R1",

@@ -118,7 +118,7 @@ def test_show_says_suite_ball_and_whom_it_protects_from(trimask: Run, folder: Pa
     study = read_signed(folder / "study.json").study
     shown = trimask("study", "show", folder / "study.json").out
     size = f"{upload_bytes_of(study) / 1000:.1f} kB"
-    for words in (f"moments; a device uploads {size}", "ball of norm 2.2", "towards everybody", "any 1 of 2",
+    for words in (f"moments; a device uploads {size}", "ball of norm 2.2", "towards everybody",
                   "one right provider adds its noise"):  # fmt: skip
         assert words in shown
     told = json.loads(trimask("study", "show", folder / "study.json", "--json").out)

@@ -26,6 +26,14 @@ def sentences() -> dict[str, str]:
     return found
 
 
+@cache
+def _duties() -> dict[str, str]:
+    """What the node of each role does, for whoever approves a study for it."""
+    path = Path(__file__).parent / "words" / "duties.json"
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
 def say(key: str, **values: object) -> str:
     """One sentence with its values."""
     return sentences()[key].format(**values)
@@ -71,6 +79,29 @@ def guarantee_words(promise: Guarantee) -> str:
         return f"{promise}."
     factor = say("factor", factor=factor_words(promise.epsilon), delta=f"{promise.delta:.2g}")
     return f"{promise}. {factor}"
+
+
+def promised(study: Study) -> list[str]:
+    """What a study promises: by a budget, nothing, or towards whom; a sentence each."""
+    if study.protection.budget is not None:
+        return [with_budget(study, purses_of(study.protection.budget))]
+    if not study.protection.sigma:
+        return [without_noise(study)]
+    return [say("towards", who=who, promise=guarantee_words(promise)) for who, promise in promises(study)]
+
+
+def duty(study: Study, role: str) -> str:
+    """What the node in `role` does."""
+    kind = {"R": "right", "L": "left"}.get(role[0], role)
+    whose = unmasked_by(study, role)
+    more = _duties()["rows.unmasks"].format(whose=" and ".join(whose)) if whose else ""
+    return f"{_duties()[f'{study.suite.name}.{kind}']} {more}".rstrip()
+
+
+def unmasked_by(study: Study, role: str) -> list[str]:
+    """Whose right masks this party removes; in `moments` nothing is masked."""
+    unmasking = study.rows.unmasking if _is_rows(study) else ()
+    return [f"R{k}" for k, node in enumerate(unmasking, 1) if node == role]
 
 
 def honest_people(study: Study) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from trimask_cli.commands import (
     budget,
-    study_approvals,
     study_check,
     study_collusion,
     study_drafts,
@@ -111,7 +110,6 @@ def register(subparsers: Subparsers) -> None:
 
     study_lifecycle.register_in(commands)
     study_check.register_in(commands)
-    study_approvals.register_in(commands)
     study_invitations.register_in(commands)
     study_tokens.register_in(commands)
     study_institutions.register_in(commands)

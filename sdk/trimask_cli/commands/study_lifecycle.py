@@ -1,4 +1,4 @@
-"""`trimask study open|close|abandon`. None can be undone, so each first says what it does."""
+"""`trimask study propose|approvals|open|close|abandon`. The last three cannot be undone, so each first says what it does."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def owner_folder(args: argparse.Namespace) -> Path:
 
 def register_in(commands: Subparsers) -> None:
     """Add them to the commands of `trimask study`."""
+    propose = commands.add_parser(
+        "propose", help="send a study to every node's operator, through the collector"
+    )
+    add_owner_options(propose)
+    propose.set_defaults(run=run_propose)
+
+    approvals = commands.add_parser("approvals", help="gather what operators decided into the study's file")
+    add_owner_options(approvals)
+    approvals.set_defaults(run=run_approvals)
+
     opened = commands.add_parser(
         "open",
         help="send an approved study to the nodes; devices may then submit",
@@ -369,3 +379,44 @@ def _say(
         print("Nothing was done.")
     else:
         print("Not closed: the study stays open. (`--yes` closes without asking.)")
+
+
+def run_propose(args: argparse.Namespace) -> int:
+    """Send the study to every node's operator."""
+    from trimask_cli import proposing, study_file
+    from trimask_terminal.study_view import make_console
+
+    signed = study_file.read_signed(args.study)
+    parties = proposing.propose(signed, owner_folder(args))
+    if args.json:
+        print_json(proposing.decisions(parties))
+        return 0
+    console = make_console()
+    console.print(proposing.render(signed, parties))
+    console.print(
+        f"\nOperators run `trimask node studies`, then `trimask node approve {signed.study.id.hex()[:12]}` (or refuse).\n"
+        f"`trimask study approvals {args.study}` says what they decided.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def run_approvals(args: argparse.Namespace) -> int:
+    """Gather the decisions; status 0 once every party has approved."""
+    from trimask_cli import proposing, study_file
+    from trimask_terminal.study_view import make_console
+
+    before = study_file.read_signed(args.study)
+    signed, parties = proposing.gather(before, owner_folder(args))
+    if signed != before:
+        study_file.write_signed(args.study, signed, replace=True)
+    if args.json:
+        print_json({"missing": list(signed.missing), "parties": proposing.decisions(parties)})
+    else:
+        console = make_console()
+        console.print(proposing.render(signed, parties))
+        missing = ", ".join(signed.missing)
+        console.print(
+            f"Still missing: {missing}." if missing else "Every party has approved; it can be opened."
+        )
+    return 1 if signed.missing else 0

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 from pathlib import Path
 
+from trimask_core.basics.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 
@@ -80,9 +81,8 @@ def _page(parser: argparse.ArgumentParser) -> None:
 
 def _files(args: argparse.Namespace) -> dict[str, bytes]:
     from trimask_cli.site.page import page_of
-    from trimask_client.page_files import page_folder
 
-    return page_of(args.page or page_folder())
+    return page_of(args.page or _page_folder())
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -159,3 +159,14 @@ def run_serve(args: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
     return 0
+
+
+def _page_folder() -> Path:
+    """The folder with index.html: beside trimask_client in its wheel, in client/web in a checkout."""
+    import trimask_client
+
+    own = Path(trimask_client.__file__).parent
+    for folder in (own / "web", own.parent / "web"):
+        if (folder / "index.html").is_file():
+            return folder
+    raise ConfigError("the files of the survey page are missing here: reinstall trimask-client")
