@@ -13,7 +13,19 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bench import blocks, device, masking, moments, moments_live, peers, roles, submitting, theory, together
+from bench import (
+    blocks,
+    device,
+    idle,
+    masking,
+    moments,
+    moments_live,
+    peers,
+    roles,
+    submitting,
+    theory,
+    together,
+)
 from bench.report import compared, print_results, put_into
 from bench.results import Result, Settings, write_json
 
@@ -27,6 +39,7 @@ SUITES: dict[str, Suite] = {
     "submit": submitting.submit,
     "roles": roles.roles,
     "together": together.together,
+    "idle": idle.idle,
     "peers": peers.peers,
     "block": blocks.block,
     "theory": theory.theory,

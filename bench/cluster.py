@@ -32,7 +32,7 @@ from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1.dataset_pb2 import ListDatasetsRequest
 from trimask_proto.v1.dataset_pb2_grpc import DatasetServiceStub
-from trimask_server.local.cluster import ProcessCluster, free_base_port
+from trimask_server.local.cluster import ProcessCluster, free_base_port, node_of
 from trimask_server.local.keys import make_keys, node_places
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
@@ -48,14 +48,18 @@ _PUBLISH_SECONDS = 300.0
 class Live:
     """The running nodes, and what the benchmarks do with them."""
 
-    def __init__(self, folder: Path, suite: str = "rows", *, https: bool = False) -> None:
+    def __init__(self, folder: Path, suite: str = "rows", *, https: bool = False, store: str = "") -> None:
         self.folder = folder
+        self.workers: dict[str, str] = {}
         self.suite = suite
         self.right, self.left = _PARTIES[suite]
         count = 1 + self.right + self.left
         self._base = free_base_port(3 * count + 1)
         places = node_places(self.right, self.left, "127.0.0.1", self._base, https=https)
         self._parties = make_keys(folder, places)
+        if store:  # every node in a schema of its own
+            for config in folder.glob("*/node.toml"):
+                config.write_text(f'{config.read_text()}\n[store]\nurl = "{store}"\n')
         self.echo_port = self._base + 3 * count
 
     @cached_property
@@ -89,6 +93,16 @@ class Live:
             *(f"L{j + 1}" for j in range(self.left)),
         ]
         return {name: str(self.folder / name / "node.toml") for name in names}
+
+    @property
+    def worker_markers(self) -> dict[str, str]:
+        """The same for each worker of each node, by its name."""
+        return {
+            name: f"{self.markers[node_of(name)]}\0--worker-listen\0{address}"
+            if address
+            else self.markers[name]
+            for name, address in self.workers.items()
+        }
 
     def target(self, study: Study, role: str) -> Target:
         """Where components for `role` go."""
@@ -129,11 +143,14 @@ class Live:
 
 
 @contextmanager
-def live_cluster(suite: str = "rows", *, https: bool = False) -> Iterator[Live]:
-    """Nodes and echo server, started and stopped, in a temporary folder."""
+def live_cluster(
+    suite: str = "rows", *, https: bool = False, store: str = "", workers: int = 1
+) -> Iterator[Live]:
+    """Nodes, started and stopped, in a temporary folder; several workers each need a PostgreSQL database as `store`."""
     with tempfile.TemporaryDirectory(prefix="trimask-bench-") as name:
-        live = Live(Path(name), suite, https=https)
-        with ProcessCluster(live.folder):
+        live = Live(Path(name), suite, https=https, store=store)
+        with ProcessCluster(live.folder, workers) as cluster:
+            live.workers = cluster.workers
             yield live
 
 
@@ -159,8 +176,11 @@ class Usage:
     megabytes: float
 
 
-def tree_usage(marker: str) -> Usage:
-    """Of the process with `marker` on its command line and all that it started; not a number without /proc."""
+def tree_usage(marker: str, *, shared_out: bool = False) -> Usage:
+    """Of the process with `marker` on its command line and all that it started; not a number without /proc.
+
+    Memory is what is resident in each, or, `shared_out`, with each page divided by how many processes have it.
+    """
     parents: dict[int, int] = {}
     found: dict[int, Usage] = {}
     roots = set()
@@ -182,4 +202,13 @@ def tree_usage(marker: str) -> Usage:
         tree |= grown
     if not tree:
         return Usage(math.nan, math.nan)
-    return Usage(sum(found[one].seconds for one in tree), sum(found[one].megabytes for one in tree))
+    megabytes = [_shared_out(one) if shared_out else found[one].megabytes for one in tree]
+    return Usage(sum(found[one].seconds for one in tree), sum(megabytes))
+
+
+def _shared_out(process: int) -> float:
+    try:
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except OSError:  # it ended meanwhile
+        return 0.0
+    return int(text.partition("\nPss:")[2].split()[0]) / 1024

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from bench.cluster import SUBMIT, Live, live_cluster, tree_usage
-from bench.load import drive
+from bench.load import drive, many
 from bench.results import Result, Settings, share_of_budget
 from bench.submitting import components
 from trimask_core.study.definition import Study
@@ -70,10 +70,13 @@ def _by_node(live: Live, spent: dict[str, float]) -> Iterator[Result]:
 
 
 def _by_way(live: Live, calls: int) -> Iterator[Result]:
-    signed = live.open(_BLOCK, 4 * (calls + _WARM))
+    signed = live.open(_BLOCK, 5 * (calls + _WARM))
     study, last = signed.study, f"R{live.right}"
     ways: dict[str, Callable[[Sequence[bytes]], object]] = {
         "one gRPC connection": lambda messages: drive(live.target(study, last), messages, _THREADS),
+        "one gRPC connection, SubmitMany": lambda messages: many(
+            live.target(study, last), study.id, messages
+        ),
         "a gRPC connection each": lambda messages: [
             drive(live.target(study, last), [one], 1) for one in messages
         ],

@@ -1,6 +1,6 @@
 """Taking many people in: SubmitMany beside a call each, at the last right provider, in both suites.
 
-People a second and the provider's processor time, its helper counted, by turns over the same kind of bytes. Calls come in
+People a second and the provider's processor time, by turns over the same kind of bytes. Calls come in
 three ways: one after the other on an open connection, as a backend's loop makes them; many under way on one connection,
 which no client of ours does; and each on a connection of its own, as people's devices come.
 """
@@ -11,17 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from bench.cluster import Live, live_cluster, tree_usage
-from bench.load import drive
+from bench.load import drive, many
 from bench.results import Result, Settings
-from trimask_client.gateway import SUBMIT_MANY_METHOD
-from trimask_client.h2_transport import H2Transport
 from trimask_core.study.definition import Study
-from trimask_proto.v1.submission_pb2 import SubmitManyRequest, SubmitManyResponse, SubmitRequest
+from trimask_proto.v1.submission_pb2 import SubmitRequest
 
 __all__ = ["together"]
 
 _BLOCK, _UNDER_WAY = 256, 128
-_TOGETHER, _MESSAGE_BYTES = 64, 120_000  # of a message, as `trimask_client.gateway` has them
 _WANTED = 4.0
 
 
@@ -55,7 +52,7 @@ def _measured(live: Live, turns: int, people: int) -> dict[str, tuple[float, flo
         "on a connection each": lambda study, messages: [
             drive(live.target(study, last), [one], 1) for one in messages[: len(messages) // 4]
         ],
-        "SubmitMany": lambda study, messages: _together(live, study, last, messages),
+        "SubmitMany": lambda study, messages: many(live.target(study, last), study.id, messages),
     }
     found = dict.fromkeys(ways, (0.0, float("inf")))
     for turn in range(turns + 1):
@@ -75,21 +72,3 @@ def _measured(live: Live, turns: int, people: int) -> dict[str, tuple[float, flo
                 rate, cpu = found[way]
                 found[way] = (max(rate, sent / seconds), min(cpu, 1e6 * spent / sent))
     return found
-
-
-def _together(live: Live, study: Study, role: str, messages: Sequence[bytes]) -> None:
-    each = min(_TOGETHER, _MESSAGE_BYTES // (len(messages[0]) + 8))
-    groups = [
-        SubmitManyRequest(
-            study_id=study.id, submissions=map(SubmitRequest.FromString, messages[start : start + each])
-        )
-        for start in range(0, len(messages), each)
-    ]
-    transport = H2Transport()
-    endpoint = live.target(study, role).endpoint
-    for answer in transport.exchange(
-        endpoint, SUBMIT_MANY_METHOD, (one.SerializeToString() for one in groups), 60.0
-    ):
-        if any(not one.HasField("receipt") for one in SubmitManyResponse.FromString(answer).outcomes):
-            raise AssertionError("not taken")
-    transport.close()

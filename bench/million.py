@@ -1,0 +1,187 @@
+"""Many people in one study, through SubmitMany: `python -m bench.million --people 1000000 --store postgresql://...`.
+
+With `--store`, an empty PostgreSQL database, every node has two workers on it; else one and SQLite. Some people's
+submissions are made anew, the others are those sealed again under fresh ids, which costs the nodes the same. At each point
+the driver waits until all that was sent is checked and added up; processor time and memory are of each node with all its
+workers and helpers, and of the database's server if it runs here. Memory is shared out (PSS).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from bench.cluster import Live, Usage, live_cluster, tree_usage
+from bench.example import answers
+from bench.load import Many
+from trimask_client.grpc_channel import open_channel
+from trimask_core.basics.randomness import SystemRandom
+from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.submission import SealedSubmission, seal_payloads
+from trimask_core.suites import payloads_of
+from trimask_proto.v1.study_pb2 import GetStudyStatusRequest
+from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
+
+__all__ = ["main", "people_of"]
+
+_BLOCK = 256
+_MADE = 512
+_AT_ONCE = 2_000
+_POINTS = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+_PATIENCE_SECONDS = 3600.0
+
+
+def people_of(
+    signed: SignedStudy, first: Sequence[SealedSubmission], people: int
+) -> Iterator[SealedSubmission]:
+    """Submissions of some people, and the same shared and sealed again: providers cannot tell, and do the same work."""
+    study, source = signed.verify(), SystemRandom()
+    yield from first[:people]
+    everybody = [
+        payloads_of(study).payloads(study, answers(np.random.default_rng([i, 7])), source)
+        for i in range(min(people, len(first)))
+    ]
+    for i in range(people - len(first)):
+        yield seal_payloads(study, everybody[i % len(everybody)], source)
+
+
+@dataclass
+class _Meter:
+    """What every node, and the database, has used."""
+
+    markers: dict[str, str]
+
+    def read(self) -> dict[str, Usage]:
+        return {name: tree_usage(marker, shared_out=True) for name, marker in self.markers.items()}
+
+
+def _checked(live: Live, signed: SignedStudy) -> Callable[[], int]:
+    """How many people's rows are in a total or a release so far."""
+    party = signed.study.collector
+    channel = open_channel(party.address, live.roots, party.tls_name)
+    stub, request = StudyServiceStub(channel), GetStudyStatusRequest(study_id=signed.study.id)
+
+    def ask() -> int:
+        status = stub.GetStudyStatus(request, timeout=60)
+        if status.note:
+            print(status.note, flush=True)
+        return int(status.pooled_rows + status.published_rows)
+
+    return ask
+
+
+def _run(live: Live, markers: dict[str, str], options: argparse.Namespace) -> list[dict[str, Any]]:
+    signed = live.open(_BLOCK, options.people)
+    study, meter, points = signed.study, _Meter(markers), [p for p in _POINTS if p < options.people]
+    points.append(options.people)
+    checked = _checked(live, signed)
+    first = live.prepare(signed, min(_MADE, options.people))
+    coming, done, found = people_of(signed, first, options.people), 0, []
+    senders = {
+        k: [Many(live.target(study, f"R{k}"), study.id) for _ in range(options.connections)]
+        for k in range(1, live.right + 1)
+    }
+    before = meter.read()
+    with ThreadPoolExecutor(live.right * options.connections) as pool:
+        for point in points:
+            start, last = time.perf_counter(), done
+            while done < point:
+                some = [one for _, one in zip(range(min(_AT_ONCE, point - done)), coming, strict=False)]
+                tasks = [
+                    pool.submit(
+                        sender.send, [(one.submission_id, one.sealed[k - 1]) for one in some[at :: len(each)]]
+                    )
+                    for k, each in senders.items()
+                    for at, sender in enumerate(each)
+                ]
+                for task in tasks:
+                    task.result()
+                done += len(some)
+            _wait(checked, point, live)
+            now = meter.read()
+            found.append(_point(point, point - last, before, now, time.perf_counter() - start))
+            before = now
+            print(json.dumps(found[-1]), flush=True)
+    seconds = live.close_and_wait(study)
+    now = meter.read()
+    found.append(
+        {"people": options.people, "closing_seconds": seconds}
+        | _point(options.people, options.people, before, now, seconds)
+    )
+    print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def _wait(checked: Callable[[], int], people: int, live: Live) -> None:
+    """Until all but what waits for a full batch is added up."""
+    waiting = 256 if live.suite == "moments" else 2 * _BLOCK
+    deadline, seen = time.monotonic() + _PATIENCE_SECONDS, -1
+    while (now := checked()) < people - waiting:
+        if now > seen:
+            seen, deadline = now, time.monotonic() + _PATIENCE_SECONDS / 6
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{now} of {people} are checked, and nothing moves")
+        time.sleep(2.0)  # each is a call that the collector answers inside what is measured
+
+
+def _point(
+    people: int, fresh: int, before: dict[str, Usage], now: dict[str, Usage], seconds: float
+) -> dict[str, Any]:
+    cpu = {name: round(1e6 * (now[name].seconds - before[name].seconds) / fresh, 1) for name in now}
+    return {
+        "people": people,
+        "seconds": round(seconds, 1),
+        "cpu_us_a_person": cpu,
+        "all_us": round(sum(cpu.values()), 1),
+        "memory_mb": {name: round(usage.megabytes) for name, usage in now.items()},
+    }
+
+
+def _database(url: str) -> tuple[dict[str, str], Callable[[], float]]:
+    """What stands on its server's command line, and its megabytes."""
+
+    def size() -> float:
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+            return float(row[0]) / 2**20 if row else 0.0
+
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+    return {"database": str(row[0])} if row else {}, size
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """One study, points on the way, a JSON file."""
+    parser = argparse.ArgumentParser(prog="python -m bench.million", description=__doc__)
+    parser.add_argument("--people", type=int, default=100_000, metavar="N", help="default %(default)s")
+    parser.add_argument("--suite", choices=("moments", "rows"), default="moments")
+    parser.add_argument("--store", metavar="URL", help="an empty PostgreSQL database; two workers a node")
+    parser.add_argument("--workers", type=int, default=2, help="with --store (default %(default)s)")
+    parser.add_argument(
+        "--connections", type=int, default=4, help="to each right provider (default %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/million.json"), metavar="FILE")
+    options = parser.parse_args(arguments)
+    workers = options.workers if options.store else 1
+    with live_cluster(options.suite, store=options.store or "", workers=workers) as live:
+        markers = dict(live.worker_markers)
+        extra, size = _database(options.store) if options.store else ({}, lambda: 0.0)
+        points = _run(live, markers | extra, options)
+        points[-1]["database_mb"] = round(size())
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
