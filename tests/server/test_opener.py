@@ -1,17 +1,9 @@
-"""Components opened in a process beside the node, and what happens when that process dies."""
+"""Components opened, and their receipts signed: one, or many that came together."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
-import multiprocessing.util
-import os
-import signal
-import subprocess
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +11,7 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, seal
 from trimask_core.submit.receipt import receipt_message
-from trimask_server.right import sealing_keys as opening
-from trimask_server.right.sealing_keys import Opened, Opener, OpeningKeys, Parcel, open_parcel
+from trimask_server.right.sealing_keys import Opened, OpeningKeys, Parcel, open_all, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -34,32 +25,13 @@ def parcel(number: int, plain: bytes = VECTOR, key: SealingKey = NEW) -> Parcel:
     return Parcel(STUDY, STUDY, submission_id, PayloadForm("rows", 3, 3, COLUMNS), 1_000 + number, sealed)
 
 
-def run_opener(parcels: list[Parcel], between: str = "") -> list[Opened | BaseException]:
-    """What an opener makes of parcels that come all at once, a second time after `between` befell its helper."""
-
-    async def work() -> list[Opened | BaseException]:
-        opener = Opener(KEYS)
-        opener.start()
-        opener._load_until = math.inf
-        try:
-            await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
-            helper = opener._helper
-            assert helper is not None, "many at once go to the helper"
-            if between == "kill":
-                os.kill(*helper._processes, signal.SIGKILL)
-            elif between == "other keys":
-                await opener.use(OpeningKeys(IDENTITY, (OLD,)))
-            return await asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
-        finally:
-            await opener.stop()
-
-    return asyncio.run(work())
+def run_open_all(parcels: list[Parcel], keys: OpeningKeys = KEYS) -> list[Opened | str]:
+    return asyncio.run(open_all(keys, parcels))
 
 
-@pytest.mark.parametrize("between", ["", "kill"])
-def test_the_helper_answers_as_the_node_itself_would(between: str) -> None:
+def test_many_are_opened_as_each_would_be() -> None:
     parcels = [parcel(number, key=OLD if number % 3 == 0 else NEW) for number in range(MANY)]
-    answers = run_opener(parcels, between)
+    answers = run_open_all(parcels)
     assert answers == [open_parcel(KEYS, item) for item in parcels]
     for item, answer in zip(parcels, answers, strict=True):
         assert isinstance(answer, Opened)
@@ -73,128 +45,39 @@ def test_each_is_refused_for_itself() -> None:
     altered = Parcel(
         STUDY, STUDY, good.submission_id, good.form, 7, good.sealed[:-1] + bytes([good.sealed[-1] ^ 1])
     )
-    first, second, third = run_opener([altered, good, short])
-    assert isinstance(first, VerificationError)
-    assert "does not open" in str(first)
+    first, second, third = run_open_all([altered, good, short])
+    assert isinstance(first, str)
+    assert "does not open" in first
     assert second == open_parcel(KEYS, good)
-    assert isinstance(third, VerificationError)
-    assert "vector of 12 values" in str(third)
+    assert isinstance(third, str)
+    assert "vector of 12 values" in third
+    with pytest.raises(VerificationError, match="does not open"):
+        open_parcel(KEYS, altered)
 
 
-def test_new_keys_are_used_from_the_next_batch_on() -> None:
+def test_only_the_keys_that_are_given_open() -> None:
     to_new, to_old = parcel(1), parcel(2, key=OLD)
-    first, second = run_opener([to_new, to_old], "other keys")
-    assert isinstance(first, VerificationError)
+    first, second = run_open_all([to_new, to_old], OpeningKeys(IDENTITY, (OLD,)))
+    assert isinstance(first, str)
     assert second == open_parcel(KEYS, to_old)
 
 
-def test_keys_that_change_while_the_helper_starts_are_the_ones_it_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    started: list[OpeningKeys] = []
-    start = opening._start_helper
+def test_others_have_their_turn_while_many_are_opened() -> None:
+    """The event loop is never held for more than a few of them, whoever sends how many."""
+    turns: list[int] = []
 
-    def noted(keys: OpeningKeys) -> ProcessPoolExecutor:
-        started.append(keys)
-        return start(keys)
+    async def other() -> None:
+        while True:
+            turns.append(1)
+            await asyncio.sleep(0)
 
-    async def work() -> list[Opened | BaseException]:
-        opener = Opener(OpeningKeys(IDENTITY, (OLD,)))
-        opener.start()
-        opener._load_until = math.inf
-        try:
-            opening = asyncio.gather(*(opener.open(item) for item in parcels), return_exceptions=True)
-            while not started:  # noqa: ASYNC110 - a turn of the loop is what it takes
-                await asyncio.sleep(0)
-            await opener.use(KEYS)
-            return [*await opening, *await asyncio.gather(*(opener.open(item) for item in parcels))]
-        finally:
-            await opener.stop()
+    async def work() -> None:
+        task = asyncio.create_task(other())
+        await open_all(KEYS, [parcel(number) for number in range(64)])
+        task.cancel()
 
-    parcels = [parcel(number) for number in range(8)]
-    monkeypatch.setattr(opening, "_start_helper", noted)
-    assert asyncio.run(work()) == 2 * [open_parcel(KEYS, item) for item in parcels]
-    assert [len(keys.sealing) for keys in started] == [1, 2]
-
-
-def test_where_no_process_can_be_started_it_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left(*_: object, **__: object) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    async def work() -> list[Opened]:
-        opener = Opener(KEYS)
-        opener.start()
-        opener._load_until = math.inf
-        try:
-            return await asyncio.gather(*(opener.open(item) for item in parcels))
-        finally:
-            await opener.stop()
-
-    parcels = [parcel(number) for number in range(MANY)]
-    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", none_left)
-    assert asyncio.run(work()) == [open_parcel(KEYS, item) for item in parcels]
-
-
-def test_a_lone_submission_needs_no_helper() -> None:
-    async def work() -> bool:
-        opener = Opener(KEYS)
-        opener.start()
-        await opener.open(parcel(1))
-        alone = opener._helper is None
-        await opener.stop()
-        return alone
-
-    assert asyncio.run(work())
-
-
-def test_a_rush_goes_to_the_helper_and_a_trickle_does_not() -> None:
-    opener = Opener.__new__(Opener)
-    opener._window_end = opener._in_window = opener._load_until = 0
-    rush = [opener._under_load(10 + number / 1000) for number in range(250)]
-    assert not any(rush[:20])  # so many may be alone
-    assert all(rush[20:])
-    bursts = [
-        opener._under_load(10.25 + second + number / 1000) for second in range(3) for number in range(30)
-    ]
-    assert all(bursts)  # a pause between two of them does not end it
-    trickle = [opener._under_load(20 + number / 50) for number in range(100)]
-    assert not any(trickle)
-
-
-NODE = """
-import asyncio, math, os, sys
-from tests.server.test_opener import KEYS, parcel
-from trimask_server.right.sealing_keys import Opener
-
-async def work():
-    opener = Opener(KEYS)
-    opener.start()
-    opener._load_until = math.inf
-    await opener.open(parcel(1))
-    (helper,) = opener._helper._processes
-    print(helper, flush=True)
-    await asyncio.Event().wait()
-
-asyncio.run(work())
-"""
-
-
-def test_the_helper_ends_with_its_node_and_shows_no_key() -> None:
-    """The node is killed, and cannot end it; the helper holds a pipe of ours, which closes with its last process."""
-    node = subprocess.Popen(
-        [sys.executable, "-c", NODE], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
-    )
-    assert node.stdout is not None
-    helper = Path("/proc") / node.stdout.readline().decode().strip()
-    for shown in ("cmdline", "environ"):
-        text = (helper / shown).read_bytes()
-        assert not any(
-            secret in text or secret.hex().encode() in text for secret in (bytes([1]) * 32, bytes([3]) * 32)
-        )
-    node.kill()
-    node.wait()
-    assert node.stdout.read() == b""  # at its end once nobody can write any more
-    node.stdout.close()
+    asyncio.run(work())
+    assert len(turns) >= 8
 
 
 def test_no_key_is_shown() -> None:

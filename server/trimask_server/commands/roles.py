@@ -51,7 +51,8 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the node until a signal stops it."""
-    # A node starts a helper of its own; gRPC's handlers around a fork are for programs that go on with gRPC in the child.
+    # A node may start a program (`storage_key_command`); gRPC's handlers around a fork are for those that go on with gRPC
+    # in the child.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     # gRPC would write a line of its own, outside our log, for every stranger whose handshake fails.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -35,7 +35,7 @@ from trimask_server.programs.node_lock import claim_node
 from trimask_server.right.batches import IncompleteRows, RightBatchServicer
 from trimask_server.right.invitations import InvitationServicer
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import CurrentKeyRing, Opener, OpeningKeys, SealingRing, load_ring
+from trimask_server.right.sealing_keys import CurrentKeyRing, SealingRing, load_ring
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.runtime.context import NodeContext, make_context
 from trimask_server.runtime.garbage import collect_forever
@@ -121,8 +121,6 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     suites = ByStudy({name: suite.right(host, rows, key_ring) for name, suite in SUITES.items()})
     classical, hybrid = (ring.newest(kind, context.clock.now_ms()) for kind in ("classical", "hybrid"))
     invitations = InvitationServicer(context)
-    opener = Opener(OpeningKeys(context.keys.identity, (ring.keys[0].key,)))
-    host.at_stop(opener.stop)
 
     async def after_collection(now_ms: int) -> None:
         await key_ring.destroy_spent(now_ms)
@@ -137,14 +135,13 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     )
     services = Services(
         gate=partial(Gate, context),
-        public=[SubmissionServicer(context, key_ring, rows, opener)],
+        public=[SubmissionServicer(context, key_ring, rows)],
         peer=[
             RightBatchServicer(context, rows, suites.of),
             invitations,
             *(add for part in suites.all for add in part.services),
             *shared,
         ],
-        begin=opener.start,
         after_collection=after_collection,
         key_names={
             "sealing_key": classical.hex(),

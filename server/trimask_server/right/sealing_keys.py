@@ -8,11 +8,9 @@ back. So the overlap must be longer than a device may stay offline.
 
 The keys in use are replaced whole when their file changes.
 
-Opening sealed components and signing their receipts: in the event loop, or many at a time in a process beside it.
-
-Two curve operations are half of what a submission costs a right provider, and in the event loop they block everything else.
-Under load they go, in batches, to a second process with the keys; a single submission is opened in the event loop, which is
-quicker than sending it there. Receipts signed there are given out only after the row is on disk.
+Opening sealed components and signing their receipts happens in the event loop. A process beside it cost a third of all that
+a submission costs, and the node's own process no less than opening them itself; a node that needs more than one process has
+several workers. Receipts are given out only after the row is on disk.
 """
 
 from __future__ import annotations
@@ -21,13 +19,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,7 +99,7 @@ def _open(keys: Iterable[SealingKey], sealed: bytes, info: bytes, kind: Sealing)
     raise VerificationError(DOES_NOT_OPEN)
 
 
-def try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
+def _try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
     """The same, but return the problem as text instead of raising."""
     try:
         return open_parcel(keys, parcel)
@@ -115,170 +107,16 @@ def try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
         return str(error)
 
 
-_BATCH = 64
-_UNDER_WAY = 3  # batches in flight: the helper has the next one when it is done with the last
-_WINDOW_SECONDS = 0.1
-_ALONE = 20  # up to this many in a window, each is opened in the event loop
-_LOAD_SECONDS = 2.0  # how long the load counts as high after a burst; bursts come between commits
-_Waiting = tuple[Parcel, "asyncio.Future[Opened]"]
+_AT_ONCE = 8  # opened without a turn for anything else: about a millisecond
 
 
-class Opener:
-    """Opens parcels in the event loop, and in a helper process under load."""
-
-    def __init__(self, keys: OpeningKeys) -> None:
-        self._keys = keys
-        self._waiting: list[_Waiting] = []
-        self._helper: ProcessPoolExecutor | None = None
-        self._window_end = 0.0
-        self._in_window = 0
-        self._load_until = 0.0
-        self._sending: asyncio.Task[None] | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._more = asyncio.Event()
-        self._room = asyncio.Semaphore(_UNDER_WAY)
-
-    def start(self) -> None:
-        """Start taking batches."""
-        self._sending = asyncio.create_task(self._send(), name="sending components to the helper")
-
-    async def stop(self) -> None:
-        """Open what waits, and end the helper."""
-        if self._sending is not None:
-            self._sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._sending
-        self._sending = None
-        _answer(self._waiting, _open_all(self._keys, [parcel for parcel, _ in self._waiting]))
-        self._waiting = []
-        await asyncio.gather(*self._under_way)
-        await self._end_helper()
-
-    async def use(self, keys: OpeningKeys) -> None:
-        """Use other keys, after a rotation."""
-        self._keys = keys
-        await self._end_helper()
-
-    async def use_live(self, keys: OpeningKeys) -> None:
-        """Use these from now on, if they are others than before: a key was added, or has expired."""
-        if [key.public for key in keys.sealing] != [key.public for key in self._keys.sealing]:
-            await self.use(keys)
-
-    async def open(self, parcel: Parcel) -> Opened:
-        """Open one parcel."""
-        loop = asyncio.get_running_loop()
-        if not self._under_load(loop.time()) or self._sending is None:
-            return open_parcel(self._keys, parcel)
-        future: asyncio.Future[Opened] = loop.create_future()
-        self._waiting.append((parcel, future))
-        self._more.set()
-        return await future
-
-    async def open_all(self, parcels: Sequence[Parcel]) -> list[Opened | str]:
-        """Open many that came together, in the helper; the problem as text in the place of one that does not open."""
-        if self._sending is None:
-            return _open_all(self._keys, parcels)
-        await self._room.acquire()
-        return await self._in_helper(parcels)
-
-    def _under_load(self, now: float) -> bool:
-        """Whether parcels arrive fast. (The number waiting says little: a busy loop takes them up one by one.)"""
-        if now >= self._window_end:
-            self._window_end, self._in_window = now + _WINDOW_SECONDS, 0
-        self._in_window += 1
-        if self._in_window > _ALONE:
-            self._load_until = now + _LOAD_SECONDS
-        return now < self._load_until
-
-    async def _send(self) -> None:
-        while True:
-            await self._room.acquire()
-            await self._more.wait()
-            batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
-            if not self._waiting:
-                self._more.clear()
-            task = asyncio.create_task(self._open_batch(batch), name="opening components")
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
-
-    async def _open_batch(self, batch: list[_Waiting]) -> None:
-        _answer(batch, await self._in_helper([parcel for parcel, _ in batch]))
-
-    async def _in_helper(self, parcels: Sequence[Parcel]) -> list[Opened | str]:
-        """What was opened of a batch that has been given room."""
-        keys, helper = self._keys, None
-        answers: list[Opened | str] | None = None
-        try:
-            helper = self._helper = self._helper or _start_helper(keys)
-            answers = await asyncio.get_running_loop().run_in_executor(helper, _open_in_helper, parcels)
-        except (
-            BrokenProcessPool,
-            OSError,
-        ):  # it died, or no process can be started; the next batch gets a new one
-            if self._helper is helper:
-                await self._end_helper()
-        finally:
-            self._room.release()
-        # Keys that changed meanwhile: the helper would not open what is sealed to a new one.
-        if answers is None or keys is not self._keys:
-            answers = _open_all(self._keys, parcels)
-        return answers
-
-    async def _end_helper(self) -> None:
-        """End it, after what it has been sent: it keeps nothing."""
-        helper, self._helper = self._helper, None
-        if helper is not None:
-            await asyncio.get_running_loop().run_in_executor(None, helper.shutdown)
-
-
-def _open_all(keys: OpeningKeys, parcels: Sequence[Parcel]) -> list[Opened | str]:
-    return [try_open(keys, parcel) for parcel in parcels]
-
-
-def _answer(batch: Sequence[_Waiting], answers: Sequence[Opened | str]) -> None:
-    for (_, future), answer in zip(batch, answers, strict=True):
-        if future.done():  # the caller has gone away
-            continue
-        if isinstance(answer, Opened):
-            future.set_result(answer)
-        else:
-            future.set_exception(VerificationError(answer))
-
-
-def _start_helper(keys: OpeningKeys) -> ProcessPoolExecutor:
-    """A process of its own, not a fork: a fork of a process in which gRPC is at work can spoil its connections. The keys go
-    through a pipe, not as arguments or environment, which other programs can see."""
-    sealing = [(key.secret_bytes(), key.kind) for key in keys.sealing]
-    context = multiprocessing.get_context("spawn")
-    secrets = (keys.identity.secret_bytes(), sealing)
-    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=secrets)
-
-
-# In the helper
-
-_held: list[OpeningKeys] = []
-
-
-def _begin(identity: bytes, sealing: list[tuple[bytes, Sealing]]) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # of a terminal, to all its processes; the node ends this one
-    threading.Thread(target=_end_with_node, daemon=True).start()
-    _held[:] = [
-        OpeningKeys(SigningKey(identity), tuple(SealingKey(secret, kind) for secret, kind in sealing))
-    ]
-
-
-def _end_with_node() -> None:
-    """A node that is killed ends nothing; its helper must not outlive it with the keys."""
-    node = multiprocessing.parent_process()
-    if node is not None:
-        node.join()
-    os._exit(0)
-
-
-def _open_in_helper(parcels: Sequence[Parcel]) -> list[Opened | str]:
-    return _open_all(_held[0], parcels)
+async def open_all(keys: OpeningKeys, parcels: Sequence[Parcel]) -> list[Opened | str]:
+    """Open many that came together; the problem as text in the place of one that does not open."""
+    answers: list[Opened | str] = []
+    for first in range(0, len(parcels), _AT_ONCE):
+        answers += [_try_open(keys, parcel) for parcel in parcels[first : first + _AT_ONCE]]
+        await asyncio.sleep(0)
+    return answers
 
 
 RING_FILE, SINGLE_FILE, HYBRID_FILE = "sealing.keys", "sealing.key", "sealing-hybrid.key"

@@ -31,7 +31,15 @@ from trimask_server.access import governance
 from trimask_server.right import invitations, rows
 from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import CurrentKeyRing, Opened, Opener, OpeningKeys, Parcel, expired_key
+from trimask_server.right.sealing_keys import (
+    CurrentKeyRing,
+    Opened,
+    OpeningKeys,
+    Parcel,
+    expired_key,
+    open_all,
+    open_parcel,
+)
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.interceptors import reason_of
 from trimask_server.runtime.tls import Context
@@ -39,17 +47,16 @@ from trimask_server.store import data_keys
 from trimask_server.store.interface import Erasers
 
 MOST_TOGETHER = 64
-"""Submissions a message of SubmitMany: a batch of the process that opens them."""
+"""Submissions a message of SubmitMany."""
 
 
 class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     """Opens, checks, stores, then signs: a receipt means the component is on disk."""
 
-    def __init__(self, node: NodeContext, key_ring: CurrentKeyRing, rows: RowStore, opener: Opener) -> None:
+    def __init__(self, node: NodeContext, key_ring: CurrentKeyRing, rows: RowStore) -> None:
         self._node = node
         self._key_ring = key_ring
         self._rows = rows
-        self._opener = opener
         self._forms: dict[bytes, PayloadForm] = {}
         node.studies.on_forget.append(lambda study_id: self._forms.pop(study_id, None))
         self._withdrawals = WithdrawalStore(node.database, node.audit)
@@ -62,8 +69,7 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         parcel, admission = self._read(study, request, self._node.clock.now_ms())
         try:
             self._key_ring.ring.refuse_expired_id(request.sealing_key_id, parcel.receive_time_ms)
-            await self._use_live_keys(parcel.receive_time_ms)
-            opened = await self._opener.open(parcel)
+            opened = open_parcel(self._live_keys(parcel.receive_time_ms), parcel)
         except (VerificationError, Refused) as error:
             return await self._known_or_refused(study, parcel, error)
         # A repeat is recognised where it is written, in the same transaction.
@@ -82,7 +88,6 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             raise Refused(Reason.MALFORMED, f"a message has 1 to {MOST_TOGETHER} submissions")
         if any(one.study_id not in (b"", study.id) for one in request.submissions):
             raise Refused(Reason.MALFORMED, "all submissions of a message are to one study")
-        await self._use_live_keys(now_ms)
         outcomes = await self._take_in(study, request.submissions, now_ms)
         answer, refused = submission_pb2.SubmitManyResponse(), Counter[str]()
         for outcome in outcomes:
@@ -115,7 +120,9 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
                 refused[place] = refusal
         whole = {place: parcel for place, (parcel, _) in read.items() if place not in refused}
         opened: dict[int, Opened] = {}
-        for place, answer in zip(whole, await self._opener.open_all(list(whole.values())), strict=True):
+        for place, answer in zip(
+            whole, await open_all(self._live_keys(now_ms), list(whole.values())), strict=True
+        ):
             if isinstance(answer, Opened):
                 opened[place] = answer
             else:
@@ -158,9 +165,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             study.id, study.binding, request.submission_id, form, now_ms, sealed, study.sealing
         ), admission
 
-    async def _use_live_keys(self, now_ms: int) -> None:
-        accepting = self._key_ring.ring.accepting(now_ms)
-        await self._opener.use_live(OpeningKeys(self._node.keys.identity, accepting))
+    def _live_keys(self, now_ms: int) -> OpeningKeys:
+        return OpeningKeys(self._node.keys.identity, self._key_ring.ring.accepting(now_ms))
 
     async def _known_or_refused(
         self, study: Study, parcel: Parcel, problem: TrimaskError

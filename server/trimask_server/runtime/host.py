@@ -168,7 +168,6 @@ class Host:
         self._tasks = Tasks(context.log)
         self._servers: list[grpc.aio.Server] = []
         self._at_drain: list[Callable[[], Awaitable[None]]] = []
-        self._at_stop: list[Callable[[], Awaitable[None]]] = []
         self._on_reload: list[Callable[[], bool]] = []
         self._at_end: list[Callable[[], None]] = []
         self._written: Check = (True, "answers")  # how the last write that was tried went
@@ -186,10 +185,6 @@ class Host:
     def at_drain(self, hand_back: Callable[[], Awaitable[None]]) -> None:
         """Register a coroutine to await before the ports close, such as messages to peers."""
         self._at_drain.append(hand_back)
-
-    def at_stop(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Register a coroutine to await when the node stops, after the last call is answered."""
-        self._at_stop.append(end)
 
     def at_end(self, let_go: Callable[[], None]) -> None:
         """Register a function to call last, after the store is closed."""
@@ -385,8 +380,6 @@ class Host:
             ends.append(self._https.stop(grace_seconds))
         await asyncio.gather(*ends)
         await self._tasks.cancel()
-        for end in self._at_stop:
-            await end()
         if self._recorded:
             await self._despite_the_store(self._record_stop(), "that it stopped")
         await context.peers.close()
