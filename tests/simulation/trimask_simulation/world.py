@@ -31,7 +31,6 @@ from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
-from trimask_server.right import sealing_keys
 from trimask_server.suites.moments import batch_check, key_exchange
 from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
 from trimask_simulation.devices import Device
@@ -400,8 +399,6 @@ def _watched_sealing(world: _World) -> Iterator[None]:
             stack.enter_context(false_devices(world.oracle.false, random.Random(f"altered {world.seed}")))
         if world.adversary is not None:
             stack.enter_context(world.adversary.at_work(world.oracle))
-        # Components are opened where they come in: there is no second process here.
-        stack.enter_context(mock.patch.object(sealing_keys, "_ALONE", 1 << 30))
         yield
 
 
