@@ -13,6 +13,7 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError
 from trimask_postgres import LocalPostgres
+from trimask_server.store import postgres, postgres_schema
 from trimask_server.store.interface import StoreError, Transaction
 from trimask_server.store.postgres import PostgresStore
 from trimask_server.store.postgres_schema import shown_url
@@ -214,3 +215,27 @@ def test_the_server_is_restarted(how: signal.Signals) -> None:
 
         asyncio.run(course())
         store.close()
+
+
+def test_keys_are_rewritten_by_every_scrub_and_other_tables_when_their_turn_comes(
+    postgres_url: str, monkeypatch: Any
+) -> None:
+    """What a VACUUM reads grows with the tables: one an erasure would cost the more the more there was to erase."""
+    done: list[str] = []
+    for name in ("vacuum", "rewrite_keys"):
+        monkeypatch.setattr(postgres_schema, name, lambda _connection, name=name: done.append(name))
+
+    async def course() -> None:
+        store = PostgresStore(postgres_url, SCHEMA, [TABLES])
+        monkeypatch.setattr(postgres, "_VACUUM_PAUSE", 1e9)
+        await store.scrub()
+        assert done == ["rewrite_keys", "vacuum"]
+        await asyncio.gather(store.scrub(), store.scrub(), store.scrub())
+        assert done[2:] == 3 * ["rewrite_keys"]
+        assert store._vacuum_due is not None
+        store._vacuum_due.cancel()
+        store._vacuum_later(asyncio.get_running_loop())  # its turn has come
+        store.close()
+        assert done[5:] == ["vacuum"]
+
+    asyncio.run(course())

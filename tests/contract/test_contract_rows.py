@@ -17,6 +17,7 @@ from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.invitation import Admission
 from trimask_postgres import LocalPostgres
 from trimask_server.protocol.plans import split_ids
+from trimask_server.right import rows as right_rows
 from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
 from trimask_server.store.data_keys import KeyRing, Vault
@@ -255,6 +256,42 @@ def test_what_was_erased_is_in_no_file(make_store: Any, request: pytest.FixtureR
         # The ids remain, so that none of them can come a second time with other bytes.
         with refused("other bytes"):
             await rows.insert(STUDY, IDS[0], b"other", 2)
+
+    asyncio.run(course())
+
+
+def test_a_block_that_is_erased_is_not_written_again(
+    make_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every batch of moments is told twice: a write a row for nothing. One with a row that came since is."""
+    used_up: list[int] = []
+    use_up = right_rows._use_up
+
+    def noted(tx: Any, study_id: bytes, block_id: bytes, ids: Any) -> None:
+        used_up.append(len(ids))
+        use_up(tx, study_id, block_id, ids)
+
+    monkeypatch.setattr(right_rows, "_use_up", noted)
+
+    async def course() -> None:
+        store = make_store(PROVIDER)
+        rows = await open_rows(store)
+        await rows.assign(STUDY, BLOCK, IDS[:10])
+        assert [await rows.erase_block(STUDY, BLOCK) for _ in range(3)] == [10, 10, 10]
+        assert used_up == []
+        await store.write(
+            lambda tx: tx.run("UPDATE submissions SET payload = ? WHERE submission_id = ?", (b"back", IDS[0]))
+        )
+        assert await rows.erase_block(STUDY, BLOCK) == 10
+        assert used_up == [10]
+        assert (
+            await store.read(
+                lambda tx: tx.rows(
+                    "SELECT 1 FROM submissions WHERE block_id = ? AND payload IS NOT NULL", (BLOCK,)
+                )
+            )
+            == []
+        )
 
     asyncio.run(course())
 

@@ -357,6 +357,8 @@ class RowStore:
         rows = len(block.submission_ids) // SUBMISSION_ID_BYTES
         if block.state is HeldState.CANCELLED:
             return rows  # it has none any more
+        if block.state is HeldState.ERASED and _is_used_up(tx, block_id, rows):
+            return rows  # it is told twice of every batch of moments
         if block.state in (
             HeldState.UNBOUND,
             HeldState.ERASED,
@@ -460,6 +462,15 @@ def _use_up(tx: Transaction, study_id: bytes, block_id: bytes, ids: Sequence[byt
         " VALUES (?, ?, ?, 0, ?) ON CONFLICT (study_id, submission_id) DO UPDATE SET block_id = excluded.block_id",
         [(study_id, submission_id, b"", block_id) for submission_id in ids],
     )
+
+
+def _is_used_up(tx: Transaction, block_id: bytes, rows: int) -> bool:
+    """Whether every id of a block is bound to it and none has a payload."""
+    found = tx.row(
+        "SELECT count(*), count(payload) FROM submissions WHERE block_id = ?",
+        (block_id,),
+    )
+    return found is not None and (int(found[0]), int(found[1])) == (rows, 0)
 
 
 def _plain(key: DataKey | None, name: bytes, payload: bytes) -> bytes:

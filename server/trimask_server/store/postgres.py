@@ -13,6 +13,7 @@ server's own transaction ids would not do: one may be given out twice around a c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from trimask_server.store.postgres_schema import Connection, PostgresTransaction
 T = TypeVar("T")
 Item = TypeVar("Item")
 _READERS = 3
+_VACUUM_PAUSE = 20.0  # times what the last VACUUM took
 _PATIENCE_SECONDS = 10.0  # how long a caller waits for a server that is unreachable
 _PAUSES = Backoff(first=0.05, longest=2.0, least=0.5)  # seconds
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -180,6 +182,8 @@ class PostgresStore:
         self._reading = threading.local()
         self._reading_connections: set[Connection] = set()
         self._scrubbing = ThreadPoolExecutor(1, thread_name_prefix="store-scrub")
+        self._vacuum_after = 0.0  # by the event loop's clock
+        self._vacuum_due: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"PostgresStore(schema={self.schema!r})"  # the address may have a password in it
@@ -246,18 +250,45 @@ class PostgresStore:
             raise
 
     async def scrub(self) -> None:
-        """VACUUM; and the table of data keys is rewritten, so that a destroyed key is in none of its pages."""
-        await asyncio.get_running_loop().run_in_executor(self._scrubbing, self._scrub)
+        """Rewrite the table of data keys, so that a destroyed key is in none of its pages; VACUUM the others, now or later.
 
-    def _scrub(self) -> None:
+        VACUUM reads every index whole, so that one an erasure would cost more the more rows a study has. It takes at most
+        a twentieth of the time; what is due is done later, or at the next start.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._scrubbing, self._on_own_connection, postgres_schema.rewrite_keys)
+        if self._vacuum_due is not None:
+            return
+        delay = self._vacuum_after - loop.time()
+        if delay > 0:
+            self._vacuum_due = loop.call_later(delay, self._vacuum_later, loop)
+            return
+        await loop.run_in_executor(self._scrubbing, self._vacuum, loop)
+
+    def _vacuum_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._vacuum_due = None
+        self._scrubbing.submit(self._vacuum_or_leave, loop)
+
+    def _vacuum_or_leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(StoreError):  # the next scrub tells of it
+            self._vacuum(loop)
+
+    def _vacuum(self, loop: asyncio.AbstractEventLoop) -> None:
+        begun = loop.time()
+        self._on_own_connection(postgres_schema.vacuum)
+        self._vacuum_after = loop.time() + _VACUUM_PAUSE * (loop.time() - begun)
+
+    def _on_own_connection(self, work: Callable[[Connection], None]) -> None:
         try:
             with self._connect() as connection:
-                postgres_schema.vacuum(connection)
+                work(connection)
         except psycopg.Error as error:
             raise StoreError(f"the tables could not be vacuumed yet ({error.sqlstate})") from None
 
     def close(self) -> None:
         self._session.give_up_after(_PATIENCE_SECONDS / 2)
+        if self._vacuum_due is not None:
+            self._vacuum_due.cancel()
         self._writer.close()
         self._scrubbing.shutdown()
         self._readers.shutdown()

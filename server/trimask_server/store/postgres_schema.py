@@ -210,17 +210,23 @@ def _claim(connection: Connection, schema: str, role: str) -> None:
 
 
 def vacuum(connection: Connection) -> None:
-    """Make dead rows' space free for use again; rewrite the table of data keys, which leaves no old page of it."""
+    """Make dead rows' space free for use again."""
     tables = [
         name
         for (name,) in connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> %s"
+            " ORDER BY tablename",
+            (_KEYS,),
         )
     ]
-    ordinary = [sql.Identifier(name) for name in tables if name != _KEYS]
-    if ordinary:
-        connection.execute(sql.SQL("VACUUM {}").format(sql.SQL(", ").join(ordinary)))
-    if _KEYS in tables:
+    if tables:
+        names = sql.SQL(", ").join(map(sql.Identifier, tables))
+        connection.execute(sql.SQL("VACUUM {}").format(names))
+
+
+def rewrite_keys(connection: Connection) -> None:
+    """Rewrite the table of data keys, which leaves no old page of it: what a destroyed key encrypted is unreadable."""
+    if connection.execute("SELECT to_regclass(%s)", (_KEYS,)).fetchone() != (None,):
         _rewrite(connection, _KEYS)
 
 
