@@ -1,9 +1,9 @@
 """What one person costs every node, in both suites with the defaults, and what the way in costs: processor time.
 
-A node is its process and every process it started (`cluster.tree_usage`): the helper that opens parcels counts. People are
-sent over one gRPC connection a provider, the study is closed and its dataset published; what every node spent in between
-is divided by the people. Then the last right provider takes submissions in other ways: a connection each, as phones come,
-and HTTPS, as browsers do. Its own share of a handshake is what the first has more than the shared connection.
+A node is its process and every process it started (`cluster.tree_usage`). People are sent over one gRPC connection a
+provider, the study is closed and its dataset published; what every node spent in between is divided by the people. Then the
+last right provider takes submissions in other ways: a connection each, as phones come, HTTPS, as browsers do, and
+SubmitMany. Its own share of a handshake is what the first has more than the shared connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["roles"]
 
 _BLOCK = 256
 _WANTED_US = {"moments": 600.0, "rows": 8000.0}
-"""Asked for: of the busiest provider of the moments suite with its helper; of all nodes of the rows suite."""
+"""Asked for: of the busiest provider of the moments suite; of all nodes of the rows suite."""
 _THREADS, _WARM = 8, 32
 
 
@@ -44,7 +44,7 @@ def _study(live: Live, people: int) -> dict[str, float]:
     made = live.prepare(signed, people)
     before = {name: tree_usage(marker).seconds for name, marker in live.markers.items()}
     live.upload(signed.study, made)
-    live.close_and_wait(signed.study)
+    live.close_and_wait(signed.study, poll_seconds=2.0)
     return {
         name: 1e6 * (tree_usage(marker).seconds - before[name]) / people
         for name, marker in live.markers.items()
@@ -60,7 +60,7 @@ def _by_node(live: Live, spent: dict[str, float]) -> Iterator[Result]:
     )
     busiest = max(spent, key=lambda one: spent[one])
     what, value = (
-        ("all nodes", total) if live.suite == "rows" else (f"{busiest} with its helper", spent[busiest])
+        ("all nodes", total) if live.suite == "rows" else (f"busiest provider, {busiest}", spent[busiest])
     )
     yield share_of_budget("a person", f"{name}: {what}", value, _WANTED_US[live.suite], "us CPU", "wanted")
     for node, each in spent.items():

@@ -97,7 +97,7 @@ def _compare(
     if echo_cpu > 0:  # there is a /proc
         yield share_of_limit(
             "submit",
-            "provider's CPU a submission, its helper counted",
+            "provider's CPU a submission",
             cpu / 1e6,
             echo_cpu / 1e6,
             "echo server's CPU a call",

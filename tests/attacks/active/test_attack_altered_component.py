@@ -38,16 +38,16 @@ class Alteration:
         self.people: list[bytes] = []
         """Whose component was altered, a name for every time."""
         frame = signed.study.rows.frame.matrix()
-        honest = RightMaskingServicer._component
+        honest = RightMaskingServicer._read
 
-        def component(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
-            made = honest(servicer, study, k, rows, *more)
+        def read(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
+            made, held = honest(servicer, study, k, rows, *more)
             if k == 1:
                 made[0] += self.size * frame[0]
                 self.people.append(rows[0][0])
-            return made
+            return made, held
 
-        patch.setattr(RightMaskingServicer, "_component", component)
+        patch.setattr(RightMaskingServicer, "_read", read)
 
 
 def collect(lab: Lab, signed: SignedStudy) -> list[bytes]:
@@ -117,12 +117,12 @@ class AddedFrame:
         self.study = signed.study
         self.W = signed.study.rows.frame.beside(np.eye(64, signed.study.rows.noise_columns))
         self.sums: list[Any] = []
-        honest, added = RightMaskingServicer._component, masking_attempt.masked_answers
+        honest, added = RightMaskingServicer._read, masking_attempt.masked_answers
 
-        def component(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
-            made = honest(servicer, study, k, rows, *more)
+        def read(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
+            made, held = honest(servicer, study, k, rows, *more)
             mine = k == 1 and study.id == self.study.id
-            return made + self.size * self.W[: len(made)] if mine else made
+            return (made + self.size * self.W[: len(made)] if mine else made), held
 
         def keep(study: Any, parts: Any) -> Any:
             if study.id == self.study.id:  # blocks of other tests are still tried
@@ -130,7 +130,7 @@ class AddedFrame:
                 self.sums.append(np.ldexp(total.astype(float), study.rows.grid_exponent))
             return added(study, parts)
 
-        patch.setattr(RightMaskingServicer, "_component", component)
+        patch.setattr(RightMaskingServicer, "_read", read)
         patch.setattr(masking_attempt, "masked_answers", keep)
 
     def rows(self) -> Any:

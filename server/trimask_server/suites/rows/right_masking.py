@@ -84,8 +84,7 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
         k = int(study.role_of(node.keys.identity.public)[1:])
         seeds = await self._checks.seeds(study.id, attempt.block_id)
         payloads = await node.workers.run(open_payloads, self._key_ring.ring, study, k, rows)
-        component = await node.workers.run(self._component, study, k, rows, seeds, payloads)
-        held = await node.workers.run(self._tags, study, k, rows, seeds, payloads)
+        component, held = await node.workers.run(self._read, study, k, rows, seeds, payloads)
         masked, mask = await node.workers.run(apply_right_mask, component, node.source)
         await self._send_mask(study, attempt, k, mask, held.openings)
         for of, keys in held.keys.items():
@@ -105,32 +104,25 @@ class RightMaskingServicer(right_masking_pb2_grpc.RightMaskingServiceServicer):
             )
         node.log.info("masked block=%s attempt=%d component=%d", attempt.block_id.hex(), attempt.number, k)
 
-    def _component(
+    def _read(
         self, study: Study, k: int, rows: Rows, seeds: dict[bytes, bytes], payloads: list[bytes]
-    ) -> Matrix:
-        """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it.
+    ) -> tuple[Matrix, _Held]:
+        """X^k, a row for each submission, in the order of their ids, without what was opened of each to check it; and, in a
+        study with tags, what came with the rows.
 
-        If it were left in, a party that saw the openings would have seen A X and X along the same directions: part of A.
+        If what was opened were left in, a party that saw it would have seen A X and X along the same directions: part of A.
         """
-        component = study.rows.grid.to_float(read_components(study, k, payloads))
-        for these, taken in self._checked(study, rows, seeds):
-            component[these] = take_out(component[these], taken)
-        return component
-
-    def _tags(
-        self, study: Study, k: int, rows: Rows, seeds: dict[bytes, bytes], payloads: list[bytes]
-    ) -> _Held:
-        """What came with the rows of X^k, in the same order; nothing in a study without tags."""
-        if not study.rows.tag_holders:
-            return _Held(b"", {}, b"")
         component = study.rows.grid.to_float(read_components(study, k, payloads))
         openings = np.empty((len(rows), CHECK_DIRECTIONS))
         for these, taken in self._checked(study, rows, seeds):
             openings[these] = component[these] @ taken.T
+            component[these] = take_out(component[these], taken)
+        if not study.rows.tag_holders:
+            return component, _Held(b"", {}, b"")
         parts = [read_tags(study, k, payload) for payload in payloads]
         tags = b"".join(write_elements(add_elements(part.tagged.tags)) for part in parts)
         keys = {of: b"".join(part.keys[of] for part in parts) for of in parts[0].keys}
-        return _Held(tags, keys, openings.astype("<f8").tobytes())
+        return component, _Held(tags, keys, openings.astype("<f8").tobytes())
 
     def _checked(
         self, study: Study, rows: list[tuple[bytes, bytes]], seeds: dict[bytes, bytes]
