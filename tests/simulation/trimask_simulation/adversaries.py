@@ -100,20 +100,20 @@ class Adversary:
         }[self.kind]()
 
     def _altering_right(self) -> list[tuple[Any, str, Any]]:
-        honest, mask = RightMaskingServicer._component, RightMaskingServicer._mask
+        honest, mask = RightMaskingServicer._read, RightMaskingServicer._mask
 
         async def marked(servicer: Any, study: Study, attempt: Any, rows: Any) -> None:
             _lies.set(servicer._node.config.name == "R2" and self.spoils(attempt.block_id))
             await mask(servicer, study, attempt, rows)
 
         def altered(servicer: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
-            component = honest(servicer, study, k, rows, *more)
+            component, held = honest(servicer, study, k, rows, *more)
             if _lies.get():  # somebody else's row, many times over
                 self._did(not np.array_equal(component[-1], np.zeros_like(component[-1])))
                 component[0] += 1e3 * component[-1]
-            return component
+            return component, held
 
-        return [(RightMaskingServicer, "_mask", marked), (RightMaskingServicer, "_component", altered)]
+        return [(RightMaskingServicer, "_mask", marked), (RightMaskingServicer, "_read", altered)]
 
     def _flipping_left(self) -> list[tuple[Any, str, Any]]:
         honest = LeftMaskingServicer._send
