@@ -91,18 +91,18 @@ class Record:
 
 
 def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
-    original_component = right_masking.RightMaskingServicer._component
+    original_read = right_masking.RightMaskingServicer._read
     original_right = right_masking.apply_right_mask
     original_left = left_masking.apply_left_mask
     original_unmask = unmasking.unmask_component
     original_sum = masking_attempt.masked_answers
     numbers: dict[int, int] = {}
 
-    def component(self: Any, study: Study, k: int, rows: Any, *more: Any) -> np.ndarray:
-        made = original_component(self, study, k, rows, *more)
+    def read(self: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
+        made, held = original_read(self, study, k, rows, *more)
         numbers[id(made)] = k
         record.components[k] = made
-        return made
+        return made, held
 
     def right(made: np.ndarray, source: Any) -> Any:
         masked, mask = original_right(made, source)
@@ -132,7 +132,7 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
         record.collector = study.rows.grid.to_float(sum_deliveries(deliveries))
         return original_sum(study, deliveries)
 
-    monkeypatch.setattr(right_masking.RightMaskingServicer, "_component", component)
+    monkeypatch.setattr(right_masking.RightMaskingServicer, "_read", read)
     monkeypatch.setattr(right_masking, "apply_right_mask", right)
     monkeypatch.setattr(left_masking, "apply_left_mask", left)
     monkeypatch.setattr(unmasking, "unmask_component", unmask)
