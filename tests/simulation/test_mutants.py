@@ -231,8 +231,8 @@ WITHDRAWAL_MUTANTS: dict[str, tuple[Mutate, str]] = {
 # With a seed that notices soon.
 WITHDRAWAL_HUNTS = [
     ("gone unsaid", "rows", 4),
-    ("gone unsaid", "moments", 10),
-    ("close at once", "moments", 13),
+    ("gone unsaid", "moments", 20),
+    ("close at once", "moments", 10),
 ]
 
 
