@@ -169,7 +169,8 @@ def _make_study(
     left = {"rows": 2, "moments": 0}[suite] if left is None else left
     roles = [*(f"R{k}" for k in range(1, right + 1)), *(f"L{j}" for j in range(1, left + 1)), "collector"]
     held = _draw_keys(roles, source) if keys is None else _read_keys(roles, keys)
-    cards = {**held.parties, **(parties or {})}
+    given = {role: card.sealing_as("classical") for role, card in (parties or {}).items()}
+    cards = {**held.parties, **given}
     parts = _rows_suite if suite == "rows" else _moments_suite
     settings, norm, sigma, towards_collector = parts(
         schema, right, left, block_rows, sigma, row_norm, source, changes
