@@ -64,8 +64,8 @@ def moments_study(
     return Study(
         title="Told apart", purpose="every report can be told", contact="nobody", created_ms=created_ms,
         schema=MOMENTS_SCHEMA, protection=Protection(norm, 0.0, "exact"), suite=MomentsSettings(several_releases=several),
-        release_rows=RELEASE_REPORTS, collector=collector, right=tuple(right), left=(), tls_roots=tls_roots,
-        owner_key=owner_key.hex(),
+        release_rows=RELEASE_REPORTS, collector=collector, right=tuple(party.sealing_as("classical") for party in right),
+        left=(), tls_roots=tls_roots, owner_key=owner_key.hex(),
     )  # fmt: skip
 
 
