@@ -299,8 +299,9 @@ def test_withdrawal_mutant_is_noticed(
     assert re.search(words, _hunt(mutate, seeds, tmp_path, monkeypatch, suite, withdrawing=True))
 
 
-@pytest.mark.parametrize("name", WORKER_MUTANTS)
+# Without fencing 80 seeds found nothing as providers are asked now; `end_to_end/test_workers.py` provokes it every time.
+@pytest.mark.parametrize("name", [pytest.param("no fencing", marks=pytest.mark.slow), "any lease"])
 def test_worker_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate, words = WORKER_MUTANTS[name]
     monkeypatch.setitem(KINDS, "worker suspended", 0.8)
-    assert re.search(words, _hunt(mutate, range(4, 64), tmp_path, monkeypatch, "moments", workers=2))
+    assert re.search(words, _hunt(mutate, range(4, 304), tmp_path, monkeypatch, "moments", workers=2))
