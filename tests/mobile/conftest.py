@@ -71,8 +71,7 @@ class Phone:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            # Drawn by the thread that asks for it: threads of the software's own kept 40 MB of frames, more on more cores.
-            env={**os.environ, "PYTHONPATH": path, "LANG": "C.UTF-8", "LP_NUM_THREADS": "0"},
+            env={**os.environ, "PYTHONPATH": path, "LANG": "C.UTF-8"},
         )
 
     @property

@@ -13,13 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from trimask_android import run_job
 from trimask_client import Queue, device_key
 from trimask_core.submit.receipt import Receipt, read_receipt
 from trimask_mobile.model.participation import Participation
 
 
-def test_from_an_invitation_to_a_receipt(mobile_lab: Any, phone: Callable[..., Any], staged: Path) -> None:
+def test_from_an_invitation_to_a_receipt(
+    mobile_lab: Any, phone: Callable[..., Any], staged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Drawn by the thread that asks for it: threads of the software's own kept 40 MB of frames, more on more cores.
+    monkeypatch.setenv("LP_NUM_THREADS", "0")
     signed = mobile_lab.study(admission="invited")
     invitation = mobile_lab.link(signed, expires_ms=int(time.time() * 1000) + 3_600_000)
     edges = "0,96,0,126"  # as on Android 15, whose bars lie over the window
