@@ -1,7 +1,7 @@
 """Who imports whom, read from the source: every import counts, in functions and for the type checker too.
 
-`python scripts/module_graph.py` prints the sections of docs/architecture.md about the server's packages and the states of
-what it stores; with `--write` they are put there. A test holds the sections current and the graph without cycles.
+`python scripts/module_graph.py` prints the section of docs/architecture.md about the server's packages; with `--write` it
+is put there. A test holds it current and the graph without cycles.
 """
 
 from __future__ import annotations
@@ -12,16 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from trimask_server.store.block_table import BlockState
-from trimask_server.store.held_blocks import HeldState
-from trimask_server.store.interface import State
-from trimask_server.store.release_table import ReleaseState
-
-__all__ = ["SERVER_PACKAGES", "cycles", "module_graph", "package_graph", "render_sections", "section_in"]
+__all__ = ["SERVER_PACKAGES", "cycles", "module_graph", "package_graph", "render_section", "section_in"]
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- {}: written by scripts/module_graph.py -->", "<!-- {}: end -->"
+BEGIN, END = "<!-- packages: written by scripts/module_graph.py -->", "<!-- packages: end -->"
 SERVER = "trimask_server"
 # Each imports only packages before it; `right` and `collector` do not know each other.
 SERVER_PACKAGES = (
@@ -104,12 +99,9 @@ def _needed(packages: Graph, package: str) -> list[str]:
     return [other for other in SERVER_PACKAGES if other in packages[package] - through]
 
 
-def render_sections() -> dict[str, str]:
-    """The sections of the page, by name."""
-    return {
-        name: "\n\n".join((BEGIN.format(name), body, END.format(name)))
-        for name, body in (("packages", _packages()), ("states", _states()))
-    }
+def render_section() -> str:
+    """The section of the page."""
+    return f"{BEGIN}\n\n{_packages()}\n\n{END}"
 
 
 def _packages() -> str:
@@ -127,39 +119,21 @@ def _packages() -> str:
     return "\n".join([*lines, "```"])
 
 
-def _states() -> str:
-    """The states of what is stored, a picture each."""
-    machines: list[tuple[str, type[State]]] = [
-        ("A block at the collector (`store/block_table.py`)", BlockState),
-        ("A release (`store/release_table.py`)", ReleaseState),
-        ("A block at a right provider (`store/held_blocks.py`)", HeldState),
-    ]
-    lines: list[str] = []
-    for title, states in machines:
-        lines += [title + ":", "", "```mermaid", "stateDiagram-v2"]
-        lines += [f"  {state} --> {after}: {why}" for state in states for after, why in state.after.items()]
-        lines += ["```", ""]
-    return "\n".join(lines[:-1])
-
-
-def section_in(page: str, name: str) -> str:
-    """A section as it is in a page."""
-    begin, end = BEGIN.format(name), END.format(name)
-    return page[page.index(begin) : page.index(end) + len(end)]
+def section_in(page: str) -> str:
+    """The section as it is in a page."""
+    return page[page.index(BEGIN) : page.index(END) + len(END)]
 
 
 def main() -> None:
-    """Print the sections, or write them."""
-    parser = argparse.ArgumentParser(description="The server's packages, and the states of what it stores.")
-    parser.add_argument("--write", action="store_true", help="put the sections into docs/architecture.md")
-    sections = render_sections()
+    """Print the section, or write it."""
+    parser = argparse.ArgumentParser(description="The server's packages.")
+    parser.add_argument("--write", action="store_true", help="put the section into docs/architecture.md")
+    section = render_section()
     if not parser.parse_args().write:
-        print("\n\n".join(sections.values()))
+        print(section)
         return
     page = PAGE.read_text(encoding="utf-8")
-    for name, section in sections.items():
-        page = page.replace(section_in(page, name), section)
-    PAGE.write_text(page, encoding="utf-8")
+    PAGE.write_text(page.replace(section_in(page), section), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ owners once (`right.submissions`, `collector.services`), and the study registry 
 
 The states of something stored, each written with those that may follow it and why.
 
-The module that owns a table has its states and all SQL on it; docs/architecture.md draws them.
+The module that owns a table has its states and all SQL on it; docs/architecture.md names them.
 """
 
 from __future__ import annotations
