@@ -30,7 +30,7 @@ GROUP = "trimask.commands"
 _ENDLESS = ("collector", "right", "left")  # run until they are stopped
 # Which distribution has which command, to be named when it is not installed; and the heading of each in the help.
 _COMMANDS = {
-    "trimask": ("demo", "plan", "privacy", "study", "pull", "receipt", "release", "web"),
+    "trimask": ("demo", "plan", "privacy", "study", "pull", "table-one", "receipt", "release", "web"),
     "trimask-server": ("collector", "right", "left", "node", "keys"),
 }
 _HEADINGS = {

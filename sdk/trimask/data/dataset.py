@@ -22,7 +22,16 @@ from trimask.data.manifest import (
     read_counted,
     read_totals,
 )
-from trimask.data.metadata import describe_dataset, record_batch, row_schema, write_arrow, write_csv
+from trimask.data.metadata import (
+    codebook,
+    describe_dataset,
+    question_labels,
+    record_batch,
+    row_schema,
+    write_arrow,
+    write_csv,
+    write_labelled,
+)
 from trimask.data.rows import BATCH_ROWS, derived_rows, stored_batches, stored_gram
 from trimask.errors import MissingExtra, ParameterError, VerificationError
 from trimask.moments.moments import Moments, Units, check_units, original_map
@@ -437,6 +446,47 @@ class Dataset(Shown):
         """
         check_units(units)
         return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
+
+    def to_file(self, path: str | Path, of: Any = "rows", alpha: float = 0.05) -> Path:
+        """Write the stored rows, the codebook or a table as a Stata (.dta) or SPSS (.sav) file (the extra `stata`).
+
+        Variables and values are labelled with the study's questions. Rows are in original units, and what they are not is in
+        the file; they are all in memory at once.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write; its suffix decides.
+        of : "rows", "codebook", result or DataFrame
+            What is written: of a result of `trimask.fit` its table, with its notes.
+        alpha : float
+            One minus the level of a result's intervals.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        labels = question_labels(self.columns, self.study.schema)
+        if isinstance(of, str) and of == "rows":
+            notes = dataset_notes(self._manifest, "original")
+            title = "Derived rows, not people" if self.suite == "moments" else "Masked rows, not people"
+            kept = [f"{name}: {words}" for name, words in notes.items() if name != "trimask"]
+            written = write_labelled(
+                Path(path), self.to_pandas(), labels, f"{title}: {self.id}", [notes["trimask"], *kept]
+            )
+            warnings.warn(f"{written.name}: {notes['trimask']}", stacklevel=2)
+            return written
+        if isinstance(of, str) and of == "codebook":
+            frame = codebook(self.columns, self.study.schema)
+            return write_labelled(Path(path), frame, labels, f"Codebook of {self.id}", [self.cite()])
+        frame = of.table(alpha) if hasattr(of, "table") else of
+        if not hasattr(frame, "columns"):
+            raise ParameterError("of", "'rows', 'codebook', a result or a table", of)
+        told = [words for words in (getattr(of, "caution", ""), *getattr(of, "notes", ())) if words]
+        return write_labelled(
+            Path(path), frame, labels, getattr(of, "title", f"Table of {self.id}"), [*told, self.cite()]
+        )
 
     def __repr__(self) -> str:
         return f"<Dataset {one_line(self._manifest)}>"

@@ -4,20 +4,25 @@ Everything is read from the verified manifest and the study that all parties sig
 word for (noise, guarantee, refusals, who would have to collude) is under the prefix `trimask`. The
 licence is the study's; where it states none, pass the one you know of, or the record says that none is stated.
 
-Rows are written a batch at a time: never all of them in memory.
+Rows are written a batch at a time, never all of them in memory; but a Stata or SPSS file, which has the study's questions as
+labels, is written at once.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trimask.data.description import bibtex, sent_together
+from trimask.errors import MissingExtra, ParameterError
 from trimask_core.rows.parquet_metadata import weight_note
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
@@ -25,6 +30,7 @@ from trimask_core.submit.inclusion import COUNTED_FILE
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from trimask.data.manifest import Manifest
@@ -273,3 +279,132 @@ def write_arrow(
         for block in blocks:
             writer.write_batch(record_batch(block, schema))
     return path
+
+
+_LABELLED = {".dta": 32, ".sav": 64}
+"""Stata's and SPSS's files, by suffix, and the letters a variable's name may have there."""
+_RESERVED = re.compile(
+    r"all|and|by|eq|ge|gt|le|lt|ne|not|or|to|with|byte|double|float|if|in|int|long|using|str[0-9]*"
+)
+
+
+def question_labels(columns: Sequence[Column], schema: Schema) -> dict[str, str]:
+    """What each column and each question is, in the study's words."""
+    asked = {item.name: item for item in schema.attributes}
+    found = {
+        name: (item.label or name) + (f" ({item.unit})" if item.unit else "") for name, item in asked.items()
+    }
+    for column in columns:
+        if column.level is not None:
+            found[column.name] = f"{found.get(column.source, column.source)}: {column.level}"
+            found[f"C({column.source})[{column.level}]"] = found[column.name]  # as fits name it
+    found[ONES] = "1 for everybody: the intercept"
+    return found
+
+
+def codebook(columns: Sequence[Column], schema: Schema) -> pd.DataFrame:
+    """A row a column of the release: of which question, of what kind, in which unit, and between which bounds."""
+    import pandas as pd
+
+    rows = []
+    for column in columns:
+        made = _variable(column, schema)
+        rows.append(
+            {
+                "column": column.name,
+                "question": column.source or column.name,
+                "kind": made["trimask:kind"],
+                "level": column.level or "",
+                "unit": made.get("schema:unitText", ""),
+                "minimum": made["schema:minValue"],
+                "maximum": made["schema:maxValue"],
+                "center": column.center,
+                "half_range": column.half_range,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_labelled(
+    path: Path, frame: pd.DataFrame, labels: Mapping[str, str], title: str, notes: Sequence[str]
+) -> Path:
+    """A frame as a Stata (.dta) or SPSS (.sav) file, by the path's suffix.
+
+    Texts are whole numbers with value labels, and each variable has a label: what `labels` say of it, or its own name, which
+    neither program may take as it is. `title` is the file's label, shown when it is opened. SPSS's files hold the notes; to
+    Stata's the package cannot write any, and NAME.json beside them has them.
+    """
+    if path.suffix not in _LABELLED:
+        raise ParameterError("path", "a file NAME.dta (Stata) or NAME.sav (SPSS)", str(path))
+    try:
+        pyreadstat = import_module("pyreadstat")
+    except ImportError:
+        raise MissingExtra("stata", "a Stata or SPSS file") from None
+    stata = path.suffix == ".dta"
+    flat = frame if frame.index.names == [None] and frame.index.dtype.kind in "iu" else _with_index(frame)
+    names = _names([str(name) for name in flat.columns], _LABELLED[path.suffix])
+    heads = [
+        _cut(labels.get(str(name), str(name)), 80 if stata else 255, bytes_too=not stata)
+        for name in flat.columns
+    ]
+    values: dict[str, dict[int | float, str]] = {}
+    out = flat.set_axis(names, axis=1)
+    for name in names:
+        if out[name].dtype.kind in "fiub":
+            continue
+        texts = list(
+            dict.fromkeys(str(text) for text in out[name] if text)
+        )  # in the study's order; "" is missing
+        values[name] = {code: _cut(_said(text, labels), 120) for code, text in enumerate(texts)}
+        out[name] = [float(texts.index(str(text))) if text else np.nan for text in out[name]]
+    said = dict(zip(names, heads, strict=True))
+    head = _cut(title, 80 if stata else 60, bytes_too=not stata)
+    if stata:
+        pyreadstat.write_dta(
+            out, str(path), file_label=head, column_labels=said, variable_value_labels=values
+        )
+        write_notes(path, {"title": title, "notes": "\n".join(notes)})
+    else:
+        lines = [line for note in (title, *notes) for line in textwrap.wrap(_ascii(note), 78)]
+        pyreadstat.write_sav(
+            out, str(path), file_label=head, column_labels=said, variable_value_labels=values, note=lines
+        )
+    return path
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    names = [str(name or ("term" if i == 0 else f"part {i + 1}")) for i, name in enumerate(frame.index.names)]
+    taken = set(map(str, frame.columns))
+    return frame.rename_axis([f"{name} (row)" if name in taken else name for name in names]).reset_index()
+
+
+def _said(text: str, labels: Mapping[str, str]) -> str:
+    words = labels.get(text, text)
+    return text if words == text else f"{text}: {words}"
+
+
+def _names(asked: Sequence[str], most: int) -> list[str]:
+    """Names that both programs take, each once whatever its case."""
+    found: list[str] = []
+    for name in asked:
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", name.replace("|", "abs")).strip("_")
+        plain = plain if plain[:1].isalpha() else f"v_{plain}"
+        if _RESERVED.fullmatch(plain.lower()):
+            plain = f"v_{plain}"
+        base, number = plain[:most], 2
+        plain = base
+        while plain.lower() in {other.lower() for other in found}:
+            plain = f"{base[: most - 1 - len(str(number))]}_{number}"
+            number += 1
+        found.append(plain)
+    return found
+
+
+def _cut(text: str, most: int, bytes_too: bool = True) -> str:
+    if not bytes_too:
+        return text[:most]
+    return text.encode()[:most].decode(errors="ignore")
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "replace").decode()

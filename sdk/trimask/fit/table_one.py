@@ -46,6 +46,31 @@ class TableOneResults(Estimates):
         values = adjust(np.asarray(self.pvalues, dtype=np.float64), method)
         return pd.Series(values, index=self.pvalues.index, name=f"P, {method}")
 
+    def table(self, alpha: float = 0.05, of: str | None = None) -> pd.DataFrame:
+        """All columns' tables one below another, with each test's p-value; or the table `of` one column."""
+        if of is not None:
+            return super().table(alpha, of)
+        parts = []
+        for name, table in self.tables.items():
+            low, high = table.interval(alpha).T
+            known = table.determined
+            shown = {
+                "estimate": table.values,
+                "std err": table.errors,
+                f"[{alpha / 2:g}": low,
+                f"{1 - alpha / 2:g}]": high,
+            }
+            frame = pd.DataFrame({key: np.where(known, values, np.nan) for key, values in shown.items()})
+            groups = table.index.get_level_values(0)
+            frame.insert(0, "people", self.counts.reindex(groups).to_numpy())
+            within = table.index.get_level_values(1) if table.index.nlevels > 1 else [""] * len(frame)
+            frame["P"] = self.pvalues[name]
+            frame.index = pd.MultiIndex.from_arrays(
+                [[name] * len(frame), within, groups], names=["column", "level", self.by]
+            )
+            parts.append(frame)
+        return pd.concat(parts) if parts else pd.DataFrame()
+
     def blocks(self, alpha: float) -> list[Block]:
         """A row a number or a level, a column a level of the group."""
         levels = list(self.counts.index)
@@ -96,7 +121,7 @@ def table_one(dataset: Source, columns: Sequence[str] | None = None, *, by: str)
     Returns
     -------
     TableOneResults
-        `counts`, `pvalues`, `adjusted()`, and a table a column: `table(of="age")`.
+        `counts`, `pvalues`, `adjusted()`, and a table a column: `table(of="age")`; `table()` has all.
 
     Examples
     --------
@@ -104,6 +129,8 @@ def table_one(dataset: Source, columns: Sequence[str] | None = None, *, by: str)
     >>> found = trimask.fit.table_one(trimask.example(), ["age", "smoker"], by="activity")
     >>> found.table(of="age")["mean"].round().to_dict()
     {'low': 51.0, 'medium': 51.0, 'high': 49.0}
+    >>> found.table().loc[("smoker", "yes", "low"), "estimate"].round(2)
+    np.float64(0.24)
     >>> found.adjusted().index.tolist()
     ['age', 'smoker']
     """

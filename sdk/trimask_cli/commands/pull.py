@@ -1,4 +1,4 @@
-"""`trimask pull`: a study's datasets, verified, into a folder each."""
+"""`trimask pull`: a study's datasets, verified, into a folder each; `trimask table-one`: the first table of one of them."""
 
 from __future__ import annotations
 
@@ -89,3 +89,62 @@ def run(args: argparse.Namespace) -> int:
     if not pulled:
         print("Nothing is published; `trimask study status` says why.")
     return Exit.DONE if pulled or args.list else Exit.NOTHING
+
+
+def register_table_one(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "table-one",
+        help="the first table of a paper: a dataset's columns by group, with intervals and tests",
+        description="Means of numbers and shares of groups, by the levels of a group, with intervals that count the privacy "
+        "noise in, and a test that the groups are alike.",
+    )
+    parser.add_argument("dataset", type=Path, metavar="DATASET", help="a dataset's folder")
+    parser.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all but the group")
+    parser.add_argument(
+        "--by", required=True, metavar="GROUP", help="a choice, a yes-or-no question, or bins"
+    )
+    parser.add_argument("--level", type=float, default=0.95, help="of the intervals (default 0.95)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write it too: .csv, .md, .tex, .html, .dta (Stata) or .sav (SPSS)"
+    )  # fmt: skip
+    add_json(parser)
+    parser.set_defaults(run=run_table_one)
+
+
+def run_table_one(args: argparse.Namespace) -> int:
+    """Fit, print, write."""
+    import trimask
+    from trimask_core.basics.errors import ConfigError
+
+    alpha = round(1 - args.level, 12)
+    if not 0 < alpha < 1:
+        raise ConfigError(f"--level {args.level:g} must be between 0 and 1")
+    dataset = trimask.Dataset.open(args.dataset)
+    found = trimask.fit.table_one(dataset, args.columns or None, by=args.by)
+    table = found.table(alpha)
+    if args.out is not None:
+        match args.out.suffix:
+            case ".csv":
+                table.to_csv(args.out)
+            case ".md":
+                args.out.write_text(found.to_markdown(alpha) + "\n", encoding="utf-8")
+            case ".tex":
+                args.out.write_text(found.to_latex(alpha, notes=True) + "\n", encoding="utf-8")
+            case ".html":
+                args.out.write_text(found.to_html(alpha) + "\n", encoding="utf-8")
+            case ".dta" | ".sav":
+                dataset.to_file(args.out, found, alpha)
+            case _:
+                raise ConfigError(
+                    f"{args.out} must end in .csv, .md, .tex, .html, .dta (Stata) or .sav (SPSS)"
+                )
+    if args.json:
+        rows = table.reset_index().to_dict("records")
+        known = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        print_json(
+            {"dataset": dataset.id, "by": found.by, "level": args.level, "rows": known, "notes": found.notes}
+        )
+    else:
+        print(found.summary(alpha))
+    return 0
