@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from kivy.utils import platform
-
 from trimask_client.records import write_private
 from trimask_mobile.phone import background, browser
 from trimask_mobile.phone.documents import Documents
@@ -214,9 +212,15 @@ def _free(folder: Path, name: str) -> Path:
     return path
 
 
+def _on_android() -> bool:
+    from kivy.utils import platform  # loaded where the app runs: Kivy takes over logging
+
+    return bool(platform == "android")
+
+
 def decimal_keypad() -> None:
     """On a phone: digits with a decimal mark and a sign. Kivy's own "number" has digits alone."""
-    if platform != "android":
+    if not _on_android():
         return
     from jnius import autoclass
     from kivy.clock import Clock
@@ -235,4 +239,4 @@ def _on_screen(call: Callable[[], None]) -> None:
 
 def this_platform() -> Platform:
     """Where the app is running."""
-    return Android() if platform == "android" else Desktop()
+    return Android() if _on_android() else Desktop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -285,3 +286,38 @@ def test_the_app_waits_for_a_job_that_still_sends(tmp_path: Path) -> None:
             queue.send()
         assert background.send_what_waits(queue)  # a job has another turn
     assert queue.send(wait=True) == ()
+
+
+_LOGS = """
+import logging, sys, types
+
+class SurveyApp:
+    def __init__(self, link): pass
+    def run(self):
+        import kivy.logger
+        logging.getLogger("hpack.hpack").debug("a header of a request")
+        logging.getLogger("trimask.app").warning("what has to be seen")
+
+sys.modules["trimask_mobile.app"] = types.SimpleNamespace(SurveyApp=SurveyApp)
+from trimask_mobile.__main__ import main
+main()
+"""
+
+
+def test_what_libraries_say_to_debug_them_is_nowhere(tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KIVY_")}
+    ran = subprocess.run(
+        [sys.executable, "-c", _LOGS],
+        env=kept | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "what has to be seen" in ran.stderr
+    said = [ran.stdout, ran.stderr, *(file.read_text("utf-8") for file in tmp_path.rglob("*.txt"))]
+    assert not any("a header" in text for text in said)
+
+
+def test_the_tests_have_no_window_toolkit_in_their_process() -> None:
+    """Kivy takes over the logging of a process that imports it: all of a run's, at the level of debugging."""
+    assert "kivy" not in sys.modules
