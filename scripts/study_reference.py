@@ -365,12 +365,11 @@ _HEAD = """# The study file
 
 For owners: every key of a study's definition (TOML) with its type and default, written by
 `python scripts/reference_pages.py` from what reads the file. A key that is not here is refused with the
-nearest one that is. `trimask study example` prints a whole file, `trimask study new` makes a study of it.
+nearest one that is. `trimask study example` prints a whole file.
 """
 _OWN_TABLE = """## Your own table
 
-`trimask study from-csv DATA.csv --out my.toml` drafts a definition: each column's kind, bounds rounded outward, levels, and
-a form where something has to stand for empty cells. Edit it;
+`trimask study from-csv DATA.csv --out my.toml` drafts a definition. Edit it;
 `trimask demo --study my.toml --rows DATA.csv` runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it will
 show. If the people in the file are not in the study, `--pilot` chooses `row_norm`, centres and scales by it, where that
 leaves less error and slopes keep their intervals; give it to `trimask study new --pilot` too. Without such a file ask some
@@ -381,7 +380,6 @@ people first: `trimask study next my.toml --from DATASET --out wave2.toml` draft
   thousands. Columns go by the attribute's name, or by a header with its letters and digits (`Body mass (kg)`).
 - A question of several choices is one column a choice, or one column of values with blanks between them; a date is
   written year-month-day, or is the attribute's number already; empty, `NA`, `NaN`, `null` and `None` are no answer.
-- What does not fit is listed at once, with line, column and value.
 """
 
 
