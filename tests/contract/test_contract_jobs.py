@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from trimask_core.basics.errors import Refused
-from trimask_core.basics.randomness import DeterministicRandom
 from trimask_patience import patience
 from trimask_server.collector.study_leases import Job, Jobs, check_lease
 from trimask_server.store.database import COLLECTOR
@@ -28,18 +27,18 @@ def test_the_life_of_a_job(make_store: Any) -> None:
     jobs = Jobs(make_store(COLLECTOR))
 
     async def course() -> None:
-        assert await jobs.enqueue("study", b"s1", 0)
-        assert not await jobs.enqueue("study", b"s1", 5)
+        assert await jobs.enqueue("study", b"s1")
+        assert not await jobs.enqueue("study", b"s1")
         assert await jobs.lease("other", "w1", 9, 30) is None
         job = await jobs.lease("study", "w1", 10, 30)
-        assert job == Job("study", b"s1", "w1", 1, 1, 30_010)
+        assert job == Job("study", b"s1", "w1", 1, 30_010)
         assert await jobs.lease("study", "w2", 30_009, 30) is None
         (job,) = await jobs.renew([job], 30_009, 30)
         assert await jobs.lease("study", "w2", 60_008, 30) is None
         await jobs.complete(job)
         assert await lost(jobs.complete(job))
         assert await jobs.lease("study", "w2", 10**9, 30) is None
-        assert not await jobs.enqueue("study", b"s1", 6)  # done is done, for ever
+        assert not await jobs.enqueue("study", b"s1")  # done is done, for ever
 
     asyncio.run(course())
 
@@ -53,7 +52,7 @@ def test_repro_a_clock_that_was_set_back_hides_no_job(make_store: Any) -> None:
     async def course() -> None:
         jobs = Jobs(make_store(COLLECTOR))
         for key in (b"one", b"two"):
-            await jobs.enqueue("study", key, 0)
+            await jobs.enqueue("study", key)
         ahead = 2_000_000
         assert await jobs.lease("study", "w", ahead, 10) is not None
         second = await jobs.lease("study", "w", ahead, 10)
@@ -83,48 +82,41 @@ def test_an_expired_lease_is_taken_over_and_its_worker_fenced_off(make_store: An
         return write
 
     async def course() -> None:
-        await jobs.enqueue("study", b"s1", 0)
+        await jobs.enqueue("study", b"s1")
         first = await jobs.lease("study", "w1", 0, 10)
         second = await jobs.lease("study", "w2", 10_000, 10)
         assert first is not None
         assert second is not None
-        assert (second.worker, second.attempt, second.fence > first.fence) == ("w2", 2, True)
+        assert (second.worker, second.fence > first.fence) == ("w2", True)
         for late in (store.write(note(first, "late")), jobs.complete(first)):
             assert await lost(late)
         kept = await jobs.renew([first, second], 10_001, 10)
         assert [job.worker for job in kept] == ["w2"], (
             "one that is lost keeps none of the others from its lease"
         )
-        assert await lost(jobs.fail(first, 10_001))
+        assert await lost(jobs.release(first))
         await store.write(note(second, "in time"))
         assert await store.read(lambda tx: tx.rows("SELECT note FROM notes")) == [("in time",)]
 
     asyncio.run(course())
 
 
-def test_a_failed_job_comes_back_after_a_pause_that_doubles(make_store: Any) -> None:
-    jobs = Jobs(make_store(COLLECTOR), DeterministicRandom("back-off"))
+def test_repro_a_job_that_nobody_has_is_due_whatever_the_clock_says(make_store: Any) -> None:
+    """A study was opened, or its worker stopped, while the clock was ahead: nobody drove it until the clock was there again.
+
+    (Found by the simulation, seed 98 with a hostile party: the collector was killed before it leased what it had opened.)
+    """
 
     async def course() -> None:
-        await jobs.enqueue("study", b"s1", 0)
-        now, pauses = 0, []
-        for attempt in range(1, 13):
-            job = await jobs.lease("study", "w", now, 10)
-            assert job is not None
-            assert job.attempt == attempt
-            due = await jobs.fail(job, now)
-            assert not await jobs.renew([job], now, 10)
-            assert await jobs.lease("study", "w", due - 1, 10) is None
-            pauses.append(due - now)
-            now = due
-        for attempt, pause in enumerate(pauses):
-            longest = min(1000 * 2**attempt, 300_000)
-            assert longest / 2 <= pause <= longest
-        assert len({pause * 2**-i for i, pause in enumerate(pauses[:8])}) == 8, "there is jitter"
-        job = await jobs.lease("study", "w", now, 10)
+        jobs = Jobs(make_store(COLLECTOR))
+        await jobs.enqueue("study", b"s1")
+        job = await jobs.lease("study", "w", 2_000_000, 10)
         assert job is not None
-        await jobs.release(job, now)
-        assert await jobs.lease("study", "w2", now, 10) is not None
+        assert await jobs.lease("study", "w2", 2_000_000, 10) is None
+        await jobs.release(job)
+        assert not await jobs.renew([job], 2_000_000, 10)
+        assert await jobs.is_due("study", 0)
+        assert await jobs.lease("study", "w2", 0, 10) is not None
 
     asyncio.run(course())
 
@@ -134,7 +126,7 @@ def test_many_workers_get_different_jobs(make_store: Any) -> None:
 
     async def course() -> None:
         for i in range(20):
-            await Jobs(stores[0]).enqueue("study", bytes([i]), 0)
+            await Jobs(stores[0]).enqueue("study", bytes([i]))
         leases = await asyncio.gather(
             *(Jobs(stores[i % 2]).lease("study", f"w{i}", 1, 60) for i in range(30))
         )
@@ -151,7 +143,7 @@ def test_a_job_is_not_given_away_while_its_worker_commits(make_store: Any) -> No
     inside, go_on = threading.Event(), threading.Event()
 
     async def course() -> None:
-        await Jobs(first).enqueue("study", b"s1", 0)
+        await Jobs(first).enqueue("study", b"s1")
         job = await Jobs(first).lease("study", "w1", 0, 10)
         assert job is not None
 

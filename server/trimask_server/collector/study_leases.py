@@ -6,8 +6,8 @@ under its own name takes back what it had at once.
 
 Leased jobs: work that one worker at a time does, taken over by another when its worker is gone.
 
-A worker leases a job for some seconds, renews the lease while it works, and completes or fails it. A lease that ran out
-is given to the next worker that asks, with a higher fence. Time alone does not keep two workers apart (one may have been
+A worker leases a job for some seconds, renews the lease while it works, and completes it or gives it back. A lease
+that ran out is given to the next worker that asks, with a higher fence. Time alone does not keep two workers apart (one may have been
 suspended without noticing), so every transaction that writes for a job begins with `check_lease`: it fails for a worker
 whose job was given to another, and keeps the job from being given away until the transaction has ended.
 
@@ -28,9 +28,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from trimask_core.basics.clock import Backoff
 from trimask_core.basics.errors import Refused
-from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_server.collector.driver import Driver
@@ -40,7 +38,8 @@ from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn
 from trimask_server.store.interface import Each, Store, StoreError, Transaction
 
-_PAUSES_MS = Backoff(first=1_000, longest=300_000, least=0.5)
+_AT_ONCE = 0
+"""When a job is due that nobody has: not by a clock, which may be set back before somebody takes it."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +49,17 @@ class Job:
     kind: str
     key: bytes
     worker: str
-    attempt: int
     fence: int
     lease_end_ms: int
 
 
-def add_job(tx: Transaction, kind: str, key: bytes, now_ms: int) -> bool:
+def add_job(tx: Transaction, kind: str, key: bytes) -> bool:
     """Add a job inside a transaction; False if one of that kind and key was ever added."""
     return bool(
         tx.run(
             "INSERT INTO jobs (kind, job_key, state, attempts, fence, due_ms) VALUES (?, ?, 'waiting', 0, 0, ?)"
             " ON CONFLICT (kind, job_key) DO NOTHING",
-            (kind, key, now_ms),
+            (kind, key, _AT_ONCE),
         )
     )
 
@@ -87,13 +85,12 @@ def _but(held: Collection[bytes]) -> str:
 class Jobs:
     """The jobs of a node's store."""
 
-    def __init__(self, store: Store, source: RandomSource | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._source = source or SystemRandom()
 
-    async def enqueue(self, kind: str, key: bytes, now_ms: int) -> bool:
+    async def enqueue(self, kind: str, key: bytes) -> bool:
         """Add a job; False if one of that kind and key was ever added."""
-        return await self._store.write(lambda tx: add_job(tx, kind, key, now_ms), exclusive=False)
+        return await self._store.write(lambda tx: add_job(tx, kind, key), exclusive=False)
 
     async def lease(
         self, kind: str, worker: str, now_ms: int, seconds: float, held: Collection[bytes] = ()
@@ -106,18 +103,18 @@ class Jobs:
 
         def write(tx: Transaction) -> Job | None:
             found = tx.row(
-                "SELECT job_key, attempts, fence FROM jobs WHERE kind = ? AND state = 'waiting' AND due_ms <= ?"  # noqa: S608
+                "SELECT job_key, fence FROM jobs WHERE kind = ? AND state = 'waiting' AND due_ms <= ?"  # noqa: S608
                 f"{_but(held)} ORDER BY due_ms, job_key LIMIT 1{tx.claim}",
                 (kind, now_ms, *held),
             )
             if found is None:
                 return None
-            key, attempts, fence = found
+            key, fence = found
             tx.run(
-                "UPDATE jobs SET attempts = ?, fence = ?, worker = ?, due_ms = ? WHERE kind = ? AND job_key = ?",
-                (attempts + 1, fence + 1, worker, end_ms, kind, key),
+                "UPDATE jobs SET attempts = attempts + 1, fence = ?, worker = ?, due_ms = ? WHERE kind = ? AND job_key = ?",
+                (fence + 1, worker, end_ms, kind, key),
             )
-            return Job(kind, key, worker, attempts + 1, fence + 1, end_ms)
+            return Job(kind, key, worker, fence + 1, end_ms)
 
         return await self._store.write(write, exclusive=False)
 
@@ -158,22 +155,15 @@ class Jobs:
 
         await self._store.write(write, exclusive=False)
 
-    async def fail(self, job: Job, now_ms: int) -> int:
-        """Give a job back, to be tried again after a pause that doubles with every attempt; when that is."""
-        return await self._give_back(job, now_ms + round(_PAUSES_MS.pause(job.attempt, self._source)))
-
-    async def release(self, job: Job, now_ms: int) -> None:
+    async def release(self, job: Job) -> None:
         """Give a job back at once for other workers, because this worker stops."""
-        await self._give_back(job, now_ms)
 
-    async def _give_back(self, job: Job, due_ms: int) -> int:
-        def write(tx: Transaction) -> int:
+        def write(tx: Transaction) -> None:
             check_lease(tx, job)
             # A higher fence: what this worker still has under way for the job can no longer commit.
-            _set(tx, job, "due_ms = ?, worker = NULL, fence = fence + 1", due_ms)
-            return due_ms
+            _set(tx, job, "due_ms = ?, worker = NULL, fence = fence + 1", _AT_ONCE)
 
-        return await self._store.write(write, exclusive=False)
+        await self._store.write(write, exclusive=False)
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
@@ -257,7 +247,7 @@ class Drivers:
         self._node = node
         self._spawn = spawn
         self._new = new
-        self._jobs = Jobs(node.database, node.source)
+        self._jobs = Jobs(node.database)
         self._worker = f"{node.config.name} {node.config.own_address}"
         self._observers: dict[bytes, Driver] = {}
         self._driving: dict[bytes, _Driven] = {}
@@ -326,7 +316,7 @@ class Drivers:
         await node.studies.refresh()
         for study in node.studies.all():
             if node.studies.state(study.id) != "closed" and study.id not in self._driving:
-                await self._jobs.enqueue(_KIND, study.id, node.clock.now_ms())
+                await self._jobs.enqueue(_KIND, study.id)
         if self._dropped:
             await self._take_back()
         while await self._jobs.is_due(_KIND, node.clock.now_ms(), list(self._driving)):
@@ -386,7 +376,7 @@ class Drivers:
 
     async def _hand_back(self, job: Job) -> None:
         with contextlib.suppress(Refused):
-            await self._jobs.release(job, self._node.clock.now_ms())
+            await self._jobs.release(job)
 
     async def _keep(self) -> None:
         """Renew all leases; a driver whose lease is lost ends."""
