@@ -7,9 +7,9 @@ under its own name takes back what it had at once.
 Leased jobs: work that one worker at a time does, taken over by another when its worker is gone.
 
 A worker leases a job for some seconds, renews the lease while it works, and completes it or gives it back. A lease
-that ran out is given to the next worker that asks, with a higher fence. Time alone does not keep two workers apart (one may have been
-suspended without noticing), so every transaction that writes for a job begins with `check_lease`: it fails for a worker
-whose job was given to another, and keeps the job from being given away until the transaction has ended.
+that ran out is given to the next worker that asks, with a higher fence. Time alone does not keep two workers apart (one
+may have been suspended without noticing), so every transaction that writes for a job begins with `check_lease`: it fails
+for a worker whose job was given to another, and keeps the job from being given away until the transaction has ended.
 
     job = await jobs.lease("study", worker, clock.now_ms(), seconds=30)
 
