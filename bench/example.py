@@ -62,7 +62,7 @@ def offline_study(block_rows: int, noise_columns: int | None = None) -> SignedSt
     parties = {
         name: Party(
             name, name, "127.0.0.1:1", "127.0.0.1:2", f"{name.lower()}.trimask.local", key.public,
-            SealingKey.generate().public if name.startswith("R") else b"",
+            *((SealingKey.generate().public, "", SealingKey.generate(kind="hybrid").public) if name.startswith("R") else ()),
         )
         for name, key in keys.items()
     }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from bench.example import ATTRIBUTES, answers
 from bench.results import Result, Settings, share_of_budget
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SealingKey, seal
+from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SEALINGS, SealingKey, seal
 from trimask_core.moments.check import challenge_key
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report, share_payloads, split
@@ -69,7 +69,7 @@ def moments(settings: Settings) -> Iterator[Result]:
 
 def _upload(layout: MomentsLayout, providers: int) -> int:
     """Sealed payloads: K1 - 1 seeds and one vector, each with its kind."""
-    return providers * (1 + SEAL_OVERHEAD_BYTES["classical"]) + 32 * (providers - 1) + 8 * layout.elements
+    return providers * (1 + SEAL_OVERHEAD_BYTES[SEALINGS[0]]) + 32 * (providers - 1) + 8 * layout.elements
 
 
 def _cpu(work: Callable[[], object], repeats: int) -> float:
@@ -121,7 +121,7 @@ def _provider(layout: MomentsLayout, reports: list[list[int]], settings: Setting
         seals = _cpu(partial(_open_all, opener, sealed), settings.repeats(7, 3)) / batch
         yield Result(
             "moments", f"provider's CPU a report: {what} share", "budget", 1e6 * spent, 1e6 * seals, "us",
-            "opening the seal of the same bytes", spent / seals, _CHECK_SHARE,
+            "opening a classical seal of the same bytes", spent / seals, _CHECK_SHARE,
             {"batch": batch, "elements": layout.elements},
         )  # fmt: skip
 

@@ -29,6 +29,7 @@ from trimask_client.table import read_people
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
+from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
 from trimask_core.rows.device import noisy_answers
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee
@@ -67,7 +68,8 @@ def expected_parties(
     def party(role: str) -> Party:
         key = hashlib.sha256(role.encode()).digest()
         sealing = key if role.startswith("R") else b""
-        return Party(role, "", "", "", role.lower(), key, sealing, f"https://{role.lower()}.invalid")
+        hybrid = sealing * (PUBLIC_KEY_BYTES["hybrid"] // 32)
+        return Party(role, "", "", "", role.lower(), key, sealing, f"https://{role.lower()}.invalid", hybrid)
 
     return Parties(
         party("collector"),

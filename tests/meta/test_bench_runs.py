@@ -57,7 +57,7 @@ def test_upload_fits_its_budget_and_holds_at_least_its_content(tmp_path: Path) -
         for result in json.loads(out.read_text(encoding="utf-8"))["results"]
         if result["name"].startswith("uploaded in all")
     )
-    assert upload["detail"]["theoretical"] < upload["value"] < 10_240 + 100 * 4
+    assert upload["detail"]["theoretical"] < upload["value"] < 10_240 + (100 + 1088) * 4
 
 
 def test_unknown_name_is_refused_with_the_names_there_are() -> None:

@@ -237,7 +237,7 @@ def test_connects_own_client_works_unchanged(web_lab: WebLab, signed: SignedStud
     binary, as_json = json.loads(printed)
     assert binary == as_json
     assert binary["title"] == "Numbers"
-    assert binary["key"] == signed.study.right[0].sealing.hex()
+    assert binary["key"] == web_lab.parties["R1"].sealing.hex()  # the first listed of its two
     assert binary["unknown"] == ["NotFound", "this node does not know that study", "unknown_study"]
     assert binary["malformed"] == ["InvalidArgument", "submission_id must have 16 bytes", "malformed"]
     assert binary["elsewhere"][0::2] == ["Unimplemented", "not_served"]

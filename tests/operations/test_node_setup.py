@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -25,6 +26,7 @@ from cryptography import x509
 
 from trimask_cli.study_file import write_signed
 from trimask_core.basics.errors import ConfigError
+from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
 from trimask_core.study.party import fingerprint, load_party
 from trimask_patience import patience
 from trimask_postgres import LocalPostgres
@@ -166,6 +168,18 @@ def test_what_is_wrong_has_a_fix(run: Run, keys_only: Any, tmp_path: Path) -> No
     status, found = doctor(run, folder)
     assert "tls.key does not belong" in found[f"TLS files in {folder}"][1]
     assert run("node", "doctor", "--config", tmp_path / "none.toml")[0] == 2
+
+
+def test_a_provider_without_a_hybrid_key_is_told_how_to_make_one(run: Run, keys_only: Any) -> None:
+    folder: Path = keys_only.folder / "R1"
+    assert "sealing keys" not in doctor(run, folder)[1]
+    (folder / "sealing-hybrid.key").unlink()  # as before there were such keys
+    level, said = doctor(run, folder)[1]["sealing keys"]
+    assert (level, "trimask node rotate-sealing-key" in said) == ("warning", True)
+    assert run("node", "rotate-sealing-key", "--config", folder / "node.toml", "--overlap", "30d")[0] == 0
+    assert "sealing keys" not in doctor(run, folder)[1]
+    _, card = run("node", "card", "--config", folder / "node.toml", "--json")
+    assert len(base64.b64decode(json.loads(card)["sealing_hybrid"])) == PUBLIC_KEY_BYTES["hybrid"]
 
 
 def test_a_store_that_is_no_store(run: Run, keys_only: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.errors import ParameterError
+from trimask_core.crypto.mlkem import CIPHERTEXT_BYTES
 from trimask_theory.masking import masked_noise
 from trimask_theory.planning.planner import METHODS, Target, make_plan, sigma_by, standard_error
 
@@ -69,8 +70,11 @@ def make_submission() -> Callable[[int, int], tuple[int, int]]:
         )
 
         def party(name: str) -> Party:
-            sealing = SealingKey.generate().public if name.startswith("R") else b""
-            return Party(name, "", "a:1", "a:2", name, name.encode().ljust(32), sealing)
+            sealing, hybrid = (
+                (SealingKey.generate(kind=kind).public if name.startswith("R") else b"")
+                for kind in ("classical", "hybrid")
+            )
+            return Party(name, "", "a:1", "a:2", name, name.encode().ljust(32), sealing, "", hybrid)
 
         study = create_study(
             definition, party("collector"), [party(f"R{k}") for k in range(right)], [party("L")], "", 0, SystemRandom(),
@@ -121,10 +125,10 @@ def test_larger_releases_and_blocks_are_better_where_they_should_be() -> None:
 
 
 def test_example_of_the_architecture() -> None:
-    # n = 256, K1 = 3: 8.4 kB and two seeds, 2.1 MB a block, 0.4 GFLOP a left provider at p = 4 n + 20; more columns
-    # are for the largest block and for the directions that are opened.
+    # n = 256, K1 = 3: 8.4 kB, two seeds and three ciphertexts of ML-KEM, 2.1 MB a block, 0.4 GFLOP a left provider at
+    # p = 4 n + 20; more columns are for the largest block and for the directions that are opened.
     block = make_plan(Target(1.0, 1e-6, 20, 1024, right=3), [1024], [256]).blocks[0]
-    assert 8_400 < block.upload_bytes < 10_000
+    assert 8_400 < block.upload_bytes - 3 * CIPHERTEXT_BYTES < 10_000
     assert block.right_bytes == pytest.approx(8 * 256 * block.columns, rel=0.01)
     assert block.left_flops == pytest.approx(2 * 256**2 * 3 * block.columns, rel=0.01)
 

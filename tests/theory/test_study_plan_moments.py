@@ -62,7 +62,17 @@ of = ["age"]
 def party(name: str) -> Party:
     key = hashlib.sha256(name.encode()).digest()
     sealing = hashlib.sha256(key).digest() if name.startswith("R") else b""
-    return Party(name, "Institute", "127.0.0.1:1", "127.0.0.1:2", f"{name.lower()}.test", key, sealing)
+    return Party(
+        name,
+        "Institute",
+        "127.0.0.1:1",
+        "127.0.0.1:2",
+        f"{name.lower()}.test",
+        key,
+        sealing,
+        "",
+        sealing * 38,
+    )
 
 
 def make(definition: StudyDefinition | str, right: int = 2, left: int = 0, **changes: object) -> Study:

@@ -37,8 +37,8 @@ from trimask_core.crypto import mlkem
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
-Sealing = Literal["classical", "hybrid"]
-SEALINGS: tuple[Sealing, ...] = ("classical", "hybrid")
+Sealing = Literal["hybrid", "classical"]
+SEALINGS: tuple[Sealing, ...] = ("hybrid", "classical")
 """The first is what a study gets whose owner does not say."""
 PUBLIC_KEY_BYTES: dict[Sealing, int] = {"classical": 32, "hybrid": mlkem.PUBLIC_BYTES + 32}
 SEAL_OVERHEAD_BYTES: dict[Sealing, int] = {"classical": 32 + 16, "hybrid": mlkem.CIPHERTEXT_BYTES + 32 + 16}

@@ -104,6 +104,8 @@ def _contents(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
             read(keys)
         except TrimaskError as error:
             yield bad(str(keys / name), str(error), "put it back from your backup of the key folder")
+    if role == "right":
+        yield from _hybrid_key(config)
     if config.storage_key_command:
         try:
             KeyRing.open(keys, config.storage_key_command)
@@ -111,6 +113,18 @@ def _contents(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
         except TrimaskError as error:
             yield bad("storage_key_command", str(error), "run it by hand, as the node's user")
     yield from operator_findings(keys)
+
+
+def _hybrid_key(config: NodeConfig) -> Iterator[Finding]:
+    """Whether there is a key for studies sealed hybrid, as they are unless their owner says otherwise."""
+    with contextlib.suppress(TrimaskError):  # a ring that cannot be read was reported already
+        if not load_ring(config.keys).newest("hybrid", int(time.time() * 1000)):
+            yield weak(
+                "sealing keys",
+                "none is hybrid: this node can take no part in a new study, unless its owner asks for classical ones",
+                "`trimask node rotate-sealing-key --config node.toml --overlap 30d`, then send owners the new card "
+                "(`trimask node card`)",
+            )
 
 
 def _data(config: NodeConfig, role: NodeRole) -> Iterator[Finding]:
