@@ -12,6 +12,7 @@ import pytest
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Neighbours
@@ -117,6 +118,28 @@ def test_definition_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert definition.privacy.protect == "record"
     assert definition.collection.share_leakage == 2.0**-20
     assert definition.collection.obfuscation_failure == 1e-9
+
+
+def test_a_study_is_sealed_hybrid_unless_its_file_says_otherwise() -> None:
+    study, classical = make(TOML), make(TOML, sealing="classical")
+    assert study.to_dict()["sealing"] == study.sealing == "hybrid"
+    assert {len(each.sealing) for each in study.right} == {PUBLIC_KEY_BYTES["hybrid"]}
+    # What was signed before there were two ways says nothing of them, and goes on meaning what it meant.
+    signed = classical.to_dict()
+    assert "sealing" not in signed
+    assert Study.from_dict(signed).sealing == "classical"
+    old = [replace(party(f"R{k}"), sealing_hybrid=b"") for k in (1, 2, 3)]
+    with pytest.raises(StudyError, match=r"R1: its card has no hybrid .*`trimask node rotate-sealing-key`"):
+        create_study(
+            load_definition(TOML),
+            party("collector"),
+            old,
+            [party("L1")],
+            "",
+            0,
+            DeterministicRandom("old cards"),
+            bytes(32),
+        )
 
 
 def test_study_has_the_least_noise_that_gives_the_guarantee() -> None:
