@@ -148,8 +148,8 @@ SECTIONS = (
             "exact": "Publish without noise: no differential privacy.",
             "row_norm": "Longer rows are shrunk to this norm: less noise, some bias. `trimask plan --study` recommends one.",
             "budget": "Publish nothing; answer questions until this is spent ([releases.md](releases.md)).",
-            "certified": "Enclose delta in ball arithmetic, and state the interval (`sharp`; seconds, or a minute with "
-            "`unit`; needs `trimask-theory[certified]` where the study is made).",
+            "certified": "Enclose delta in ball arithmetic, and state the interval (`sharp`; needs "
+            "`trimask-theory[certified]` where the study is made).",
             "honest_providers": "h: any h right providers that add their noise give the guarantee; 1 when left out.",
         },
         PrivacyTarget,
