@@ -381,7 +381,9 @@ PROGRAMS: dict[str, list[tuple[list[str], int, str]]] = {
         (["trimask", "right"], 2, "pip install trimask-server"),
         (["trimask", "plan"], 2, "pip install trimask"),
     ],
-    "theory": [(["python", "-c", "from trimask_theory.gaussian import gdp; print(gdp.mu(1.0, 1e-6))"], 0, "0.2")],
+    "theory": [
+        (["python", "-c", "from trimask_theory.gaussian import gdp; print(gdp.mu(1.0, 1e-6))"], 0, "0.2")
+    ],
     "provider": [
         (["trimask", "keys", "keys"], 0, "certificate's name"),
         (["trimask", "collector", "--config", "keys/collector/node.toml"], 2, "trimask-server[collector]"),
