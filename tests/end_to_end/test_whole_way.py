@@ -86,7 +86,12 @@ def needles(study: Study, people: list[dict[str, Any]]) -> list[bytes]:
 
 
 def contains(path: Path, traces: list[bytes]) -> bool:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except (
+        FileNotFoundError
+    ):  # renamed since the folder was listed: a file that is written anew is written beside itself
+        return False
     return any(trace in data for trace in traces)
 
 
