@@ -66,7 +66,7 @@ async def _lost_lease(path: Path) -> None:
     store = SqliteStore(path, COLLECTOR)
     try:
         jobs, now = Jobs(store), SystemClock().now_ms()
-        await jobs.enqueue("drive", b"study", now)
+        await jobs.enqueue("drive", b"study")
         mine = await jobs.lease("drive", "first", now, 1.0)
         assert mine is not None
         fenced = FencedStore(store, mine)
