@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
 import logging
 import warnings
+from pathlib import Path
 
 import pytest
 
+from trimask_server.collector.driver import set_within
 from trimask_server.runtime.host import Tasks
 
 LOG = logging.getLogger("test_tasks")
@@ -42,3 +45,38 @@ def test_repro_work_that_is_cancelled_before_it_starts_is_not_left_unawaited() -
         asyncio.run(run())
         gc.collect()
     assert [str(warning.message) for warning in found] == []
+
+
+async def _tasks_end_that_are_woken_as_they_are_cancelled(turns: int) -> None:
+    """A loop that rests until it is woken is woken, and so many turns of the event loop later cancelled."""
+    tasks, wake = Tasks(LOG), asyncio.Event()
+
+    async def work() -> None:
+        while True:
+            wake.clear()
+            await set_within(wake, 60)
+
+    tasks.spawn(work(), "working")
+    await asyncio.sleep(0.01)
+    wake.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await tasks.cancel()
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_repro_a_node_stops_that_is_woken_as_it_stops(turns: int) -> None:
+    asyncio.run(_tasks_end_that_are_woken_as_they_are_cancelled(turns))
+
+
+def test_nothing_waits_in_a_way_that_forgets_that_it_was_cancelled() -> None:
+    """`asyncio.wait_for` of Python 3.11 does (see `set_within`); `asyncio.timeout` does not."""
+    server = Path(__file__).parents[2] / "server" / "trimask_server"
+    offenders = [
+        f"{path.relative_to(server)}:{node.lineno}"
+        for path in sorted(server.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "wait_for"
+    ]
+    assert offenders == []

@@ -178,6 +178,17 @@ class BatchWork(Protocol):
         ...
 
 
+async def set_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, or so long.
+
+    Python 3.11's `asyncio.wait_for` forgets that its task is cancelled if the event is set at that moment: a driver that is
+    woken while its node stops would go on, and the node wait for it for ever. `asyncio.timeout` does not forget.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 class BatchDriver:
     """Drives one study until it is closed."""
 
@@ -231,8 +242,7 @@ class BatchDriver:
                 node.log.exception("study=%s waits after an error", prefix)
                 busy = False
             if not busy:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), self._resting_seconds)
+                await set_within(self.wake, self._resting_seconds)
 
     async def look_after_closed(self) -> None:
         """Of a closed study: tell right providers that were restored since, and finish what one was away for."""

@@ -31,7 +31,7 @@ from typing import TypeVar
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
-from trimask_server.collector.driver import Driver
+from trimask_server.collector.driver import Driver, set_within
 from trimask_server.collector.ledger import work_by_study
 from trimask_server.collector.provider_status import SELDOM, News
 from trimask_server.runtime.context import NodeContext
@@ -292,8 +292,7 @@ class Drivers:
             self._look.clear()
             # Alone with its store, a worker is told of all there is to do.
             seldom = 1 if node.config.own_address or self._dropped else SELDOM
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), seldom * node.config.poll_seconds)
+            await set_within(self._look, seldom * node.config.poll_seconds)
 
     async def _look_after_closed(self) -> None:
         """Tell right providers restored from a backup of studies closed since: they may hold their rows again; and have

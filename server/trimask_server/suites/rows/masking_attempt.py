@@ -216,9 +216,11 @@ class MaskingAttempts:
                 watch.cancel()
                 watch = asyncio.create_task(self._watch(pending, boots))
             else:
-                await asyncio.wait_for(pending.held, node.config.attempt_timeout_seconds)
+                async with asyncio.timeout(node.config.attempt_timeout_seconds):
+                    await pending.held
             await self._deliver(attempt)
-            deliveries = await asyncio.wait_for(pending.outcome, node.config.attempt_timeout_seconds)
+            async with asyncio.timeout(node.config.attempt_timeout_seconds):
+                deliveries = await pending.outcome
             return attempt.number, await self._add_up(deliveries)
         except TimeoutError:
             raise Refused(
