@@ -14,8 +14,7 @@ from trimask_core.basics.errors import ConfigError, Refused
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue
 from trimask_server.settings.config import NodeConfig, StoreConfig
-from trimask_server.store.after_restore import Kept
-from trimask_server.store.backup import back_up, restore
+from trimask_server.store.backup import Kept, back_up, restore
 from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import open_store
 from trimask_server.suites.rows.block_work import FactorLedger

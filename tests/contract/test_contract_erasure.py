@@ -16,7 +16,7 @@ from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
 from trimask_server.access.governance import Proposals
 from trimask_server.programs.roles import erasers_of
-from trimask_server.runtime.garbage import collect_garbage
+from trimask_server.runtime.host import collect_garbage
 from trimask_server.runtime.metrics import Metrics
 from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.interface import Erasers

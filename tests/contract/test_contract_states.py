@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-from trimask_server.store import block_table, held_blocks, release_table
-from trimask_server.store.block_table import BlockState
+from trimask_server.store import held_blocks, release_table
 from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.held_blocks import HeldState
 from trimask_server.store.interface import IllegalTransition, State, Transaction
-from trimask_server.store.release_table import ReleaseState
+from trimask_server.store.release_table import BlockState, ReleaseState
 
 STUDY, BLOCK = b"s" * 32, b"b" * 16
 Move = Callable[[Transaction, Any], None]
 
 
 def _set_collectors(tx: Transaction, state: State) -> None:
-    block_table.plan(tx, STUDY, BLOCK, b"i" * 16)
+    release_table.plan_block(tx, STUDY, BLOCK, b"i" * 16)
     tx.run("UPDATE blocks SET state = ?", (state.value,))
 
 
@@ -38,7 +37,7 @@ def _set_providers(tx: Transaction, state: State) -> None:
 @pytest.mark.parametrize(
     ("states", "schema", "table", "put", "move"),
     [
-        (BlockState, COLLECTOR, "blocks", _set_collectors, lambda tx, to: block_table.move(tx, STUDY, BLOCK, to)),
+        (BlockState, COLLECTOR, "blocks", _set_collectors, lambda tx, to: release_table.move_block(tx, STUDY, BLOCK, to)),
         (ReleaseState, COLLECTOR, "releases", _set_release, lambda tx, to: release_table.move(tx, STUDY, 1, to)),
         (HeldState, PROVIDER, "blocks", _set_providers, lambda tx, to: held_blocks.move(tx, BLOCK, to)),
     ],

@@ -34,7 +34,7 @@ SHOWN = {
         "server/trimask_server/suites/moments/batch_store.py",
         "key.encrypt(pack(decision.total), batch_id)",
     ),
-    "hold.right.when.more": ("server/trimask_server/runtime/garbage.py", "keep_closed_days"),
+    "hold.right.when.more": ("server/trimask_server/runtime/host.py", "keep_closed_days"),
     "hold.right.when.unmasks": (
         "server/trimask_server/suites/rows/unmasking.py",
         "content = NULL, fixed = 1",

@@ -118,6 +118,8 @@ def make_request(lab: Any, service: str, method: str, role: str, *, allowed: boo
         one = make_request(lab, service, "Submit", role, allowed=allowed)
         request.study_id = one.study_id
         request.submissions.append(one)
+    elif method == "AskRelease" and role == "researcher":
+        request.study_id = lab.invited.study.id  # which the token is for; it has no budget
     elif "study_id" in names:
         request.study_id = study_id
     elif "attempt" in names:

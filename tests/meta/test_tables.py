@@ -7,7 +7,10 @@ import re
 
 from scripts.module_graph import package_folder
 
-OWNERS = {"blocks": {"store/block_table.py", "store/held_blocks.py"}, "releases": {"store/release_table.py"}}
+OWNERS = {
+    "blocks": {"store/release_table.py", "store/held_blocks.py"},
+    "releases": {"store/release_table.py"},
+}
 SQL = re.compile(rf"(?:\b(?:FROM|INTO|UPDATE|JOIN|TABLE|ON)\s+|^)({'|'.join(OWNERS)})(?:\s*\(|\s+[A-Z]|\s*$)")
 
 

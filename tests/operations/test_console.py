@@ -26,14 +26,14 @@ from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.progress import Closing
 from trimask_patience import patience
-from trimask_server.collector.console.pages import (
+from trimask_server.collector.console import (
     Session,
     chart_values,
     form_token_fits,
     invitation_values,
     together_words,
 )
-from trimask_server.collector.console.records import Invited, Records
+from trimask_server.collector.ledger import Invited, Ledger
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_an_owner_signs_in_and_sees_the_study(
     async def three_days(*_: Any) -> list[tuple[int, int]]:
         return [(20000, 3), (20001, 11), (20002, 20)]
 
-    monkeypatch.setattr(Records, "days", three_days)
+    monkeypatch.setattr(Ledger, "days", three_days)
     page.reload()
     assert "It will close with 2,000 people" in page.locator("main").inner_text()
     assert page.get_by_role("img").get_attribute("aria-label") is not None

@@ -19,7 +19,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.crypto.sealing import SealingKey
 from trimask_server.programs.roles import erasers_of
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
-from trimask_server.runtime.garbage import collect_forever, collect_garbage
+from trimask_server.runtime.host import collect_forever, collect_garbage
 from trimask_server.store.interface import StoreError
 
 NODES = ("collector", "R1", "R2", "L1")

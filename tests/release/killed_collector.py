@@ -17,8 +17,8 @@ from typing import Any
 from trimask_answers import OWNER, LoneCollector, stand_in
 from trimask_core.crypto.identity import SigningKey
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases import service
-from trimask_server.collector.releases.budget_ledger import BudgetLedger
+from trimask_server.collector import releases
+from trimask_server.collector.releases import BudgetLedger
 from trimask_server.suites.moments import answers
 
 
@@ -42,7 +42,7 @@ def kill_at(step: str) -> None:
         "before it is reserved": (BudgetLedger, "reserve", die),
         "reserved": (BudgetLedger, "reserve", after_reserve),
         "committed": (answers, "deliver", die),
-        "drawn": (service, "_answer_body", die),
+        "drawn": (releases, "_answer_body", die),
         "before it is kept": (BudgetLedger, "answer", die),
         "kept, before the totals are erased": (answers, "erase_totals", die),
         "kept, before the reply": (BudgetLedger, "answer", after_answer),

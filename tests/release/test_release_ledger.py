@@ -10,7 +10,7 @@ import pytest
 from stored_rows import insert
 from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Budget
-from trimask_server.collector.releases.budget_ledger import BudgetLedger, Entry
+from trimask_server.collector.releases import BudgetLedger, Entry
 from trimask_server.protocol.accounting import Price
 from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Store, StoreError

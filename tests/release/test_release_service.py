@@ -17,8 +17,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
 from trimask_core.study.guarantee import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
-from trimask_server.collector.releases.budget_ledger import BudgetLedger
-from trimask_server.collector.releases.service import ReleaseServicer
+from trimask_server.collector.releases import BudgetLedger, ReleaseServicer
 from trimask_server.suites.moments import answers
 
 BUDGET = Budget(1.0, 1e-6, 1.0)

@@ -13,7 +13,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_server.collector.batches import Batches, Intake
 from trimask_server.collector.provider_status import Page
-from trimask_server.store.block_table import Block, BlockState
+from trimask_server.store.release_table import Block, BlockState
 
 KNOWN = {"R1": b"g1", "R2": b"g2"}
 

@@ -16,8 +16,7 @@ from trimask_core.crypto.identity import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import moments_pb2
-from trimask_server.collector.releases.budget_ledger import BudgetLedger
-from trimask_server.collector.releases.service import ReleaseServicer
+from trimask_server.collector.releases import BudgetLedger, ReleaseServicer
 from trimask_server.store.database import COLLECTOR
 from trimask_server.store.release_table import answers_state
 from trimask_server.store.sqlite import SqliteStore

@@ -19,6 +19,7 @@ from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_core.suites import payloads_of
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc, node_pb2, node_pb2_grpc
 from trimask_proto.v1.common_pb2 import Worker
+from trimask_server.access.permissions import admitted, sent_study
 from trimask_server.protocol.plans import sign_worker
 from trimask_server.runtime.audit import AuditHead, AuditLog
 from trimask_server.runtime.context import NodeContext
@@ -191,9 +192,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
         self, request: governance_pb2.ProposeStudyRequest, context: Context
     ) -> governance_pb2.ProposeStudyResponse:
         node = self._node
-        signed = SignedStudy.from_json(request.signed_study).without_seed()
-        role = node.role_in(signed.study)
-        require_role(context, signed.study, ["collector"])
+        signed, role = sent_study().without_seed(), admitted().own
         refuse_collector(signed.study, node.config.allow_collectors)
         refuse_size(signed.study, role, node.config.max_submission_bytes)
         await self._proposals.propose(signed, node.clock.now_ms())
@@ -208,7 +207,7 @@ class ProposalServicer(governance_pb2_grpc.ProposalServiceServicer):
         found = await self._proposals.get(request.study_id)
         if found is None:
             raise Refused(Reason.UNKNOWN_STUDY, "this study was not proposed to this node")
-        require_role(context, found.signed.study, ["collector"])
+        require_role(context, found.signed.study, ["collector"])  # it may be registered nowhere yet
         return governance_pb2.GetDecisionResponse(
             decision=DECISIONS[found.decision], approval=found.approval.encode(), reason=found.reason
         )
@@ -425,11 +424,9 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
     ) -> node_pb2.RegisterStudyResponse:
         node = self._node
         # A provider does not need the seed of B_0; if it is sent nevertheless, it is dropped here.
-        signed = SignedStudy.from_json(request.signed_study).without_seed()
+        signed, role = sent_study().without_seed(), admitted().own
         # All approvals verify, so this node's own operator has signed too.
         study = signed.verify()
-        role = node.role_in(study)
-        require_role(context, study, ["collector"])
         refuse_collector(study, node.config.allow_collectors)
         refuse_size(study, role, node.config.max_submission_bytes)
         decided = await self._proposals.get(study.id)

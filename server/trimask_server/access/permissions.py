@@ -1,21 +1,29 @@
 """Who may call what. One table names every RPC; docs/permissions.md is written from it.
 
-The gate (`gate`) decides by it before a handler runs. An RPC that is served and not in the table stops the node from
-starting, so nothing is ever open because somebody forgot it.
+Every call passes the gate before its handler runs: who is calling, and does the table let them. An RPC that is served and
+not in the table stops the node from starting, so nothing is ever open because somebody forgot it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pool
 
-from trimask_core.basics.errors import ConfigError
+from trimask_core.basics.errors import ConfigError, Refused
+from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
+from trimask_core.study.signed import SignedStudy
+from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.protocol.plans import right_roles
+from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.logs import study_id_of
+from trimask_server.runtime.tls import Context, peer_names, require_role
+from trimask_server.settings.config import NodeConfig
 
 
 class Role(StrEnum):
@@ -46,16 +54,17 @@ class Party:
 class Rule:
     """Who may make one call. `ANYONE` among the roles lets everybody in.
 
-    `scope`: what a researcher's token must allow. `by_study`: any node's certificate passes the gate, because the study
-    that would name it is not registered yet; the handler decides by it. `party`: which parties of the study in the
-    request; `suite`: of which suite that is, and `own`: how this node's role in it begins; the handler has what was found
-    from `admitted`. `new_work`: refused while the node drains. `browser`: a participant's call, which the HTTPS port
-    serves too. `note`: what the handler checks further, in words.
+    `scope`: what a researcher's token must allow, of the study in the request. `by_study`: any node's certificate passes,
+    because the study that would name it is not registered yet. `party`: which parties of the study in the request (`sent`
+    with it, or registered here); `suite`: of which suite that is, and `own`: how this node's role in it begins. The handler
+    has what was found from `admitted` and `sent_study`. `new_work`: refused while the node drains. `browser`: a
+    participant's call, which the HTTPS port serves too. `note`: what the handler checks further, in words.
     """
 
     roles: frozenset[Role]
     scope: str = ""
     by_study: bool = False
+    sent: bool = False
     party: Party | None = None
     suite: str = ""
     own: str = ""
@@ -104,13 +113,15 @@ _DATASET = _rule(
     note='a study with `access = "token"`: a researcher\'s token for it with the scope datasets, or the owner',
 )
 _OWNER = _rule(Role.OWNER)
+_OWNERS_STUDY = _rule(Role.OWNER, sent=True, own="collector")
 _OPERATOR = _rule(Role.OPERATOR)
 _COLLECTOR = _rule(Role.COLLECTOR, party=_ITS_COLLECTOR)
 _COLLECTORS_WORK = replace(_COLLECTOR, new_work=True)
 _RIGHT_PEER = _rule(Role.RIGHT, party=_OTHER_RIGHT)
 _PROPOSING = _rule(
-    Role.COLLECTOR, by_study=True, note="of the study in the request; `allow_collectors` must have it"
-)
+    Role.COLLECTOR, by_study=True, sent=True, party=_ITS_COLLECTOR,
+    note="of the study in the request; `allow_collectors` must have it",
+)  # fmt: skip
 
 SERVICES: dict[str, dict[str, Rule]] = {
     "trimask_proto.v1.StudyService": {
@@ -124,6 +135,7 @@ SERVICES: dict[str, dict[str, Rule]] = {
         "ReadFile": _DATASET,
     },
     "trimask_proto.v1.ReleaseService": {
+        # A budget is never refilled, so only the owner and people with the owner's token spend it; everybody may see it.
         "AskRelease": _rule(Role.RESEARCHER, Role.OWNER, scope="releases", note="a token is for one study"),
         "GetBudget": _PARTICIPANT,
     },
@@ -150,9 +162,9 @@ SERVICES: dict[str, dict[str, Rule]] = {
         ),
     },
     "trimask_proto.v1.StudyOwnerService": {
-        "SendProposal": _OWNER,
+        "SendProposal": _OWNERS_STUDY,
         "GatherApprovals": _OWNER,
-        "OpenStudy": _OWNER,
+        "OpenStudy": _OWNERS_STUDY,
         "AbandonBlock": _OWNER,
         "CloseStudy": _OWNER,
     },
@@ -290,15 +302,192 @@ TABLE: dict[str, Rule] = {
 BROWSER_CALLS: frozenset[str] = frozenset(method for method, rule in TABLE.items() if rule.browser)
 
 
-def require_complete(services: Iterable[str]) -> None:
-    """Refuse to serve a method that is not in the table, or one of ours that streams one way only: of a stream the gate
-    sees each message, which is answered before the next is read."""
-    pool = descriptor_pool.Default()
-    for name in services:
-        for method in pool.FindServiceByName(name).methods:
-            if f"/{name}/{method.name}" not in TABLE:
-                raise ConfigError(f"{name}.{method.name} is not in the permission table (permissions.py)")
-            if name.startswith("trimask_proto.") and method.client_streaming != method.server_streaming:
-                raise ConfigError(
-                    f"{name}.{method.name} streams one way, which the permission gate does not cover"
-                )
+_DRAINING_MS = 5000
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who is calling: every role that the certificate, the token, or the lack of both gives."""
+
+    roles: frozenset[Role]
+    token: Token | None = None
+
+
+_STRANGER = Caller(frozenset({Role.ANYONE, Role.DEVICE}))
+_CALLER: ContextVar[Caller | None] = ContextVar("trimask_caller", default=None)
+
+
+class Admitted(NamedTuple):
+    """A call about a study: the role in it of the party that makes it ("owner" for its owner), and this node's."""
+
+    study: Study
+    role: str
+    own: str
+
+
+_ADMITTED: ContextVar[Admitted] = ContextVar("trimask_admitted")
+_SENT: ContextVar[SignedStudy] = ContextVar("trimask_sent_study")
+
+
+def admitted() -> Admitted:
+    """The study of the call that is being handled and who makes it, where the call's rule names a party."""
+    return _ADMITTED.get()
+
+
+def sent_study() -> SignedStudy:
+    """The study that came with the call, where its rule says so. Its approvals are not verified."""
+    return _SENT.get()
+
+
+class Gate:
+    """The gate of one port. Only a collector issues tokens; other nodes ignore them."""
+
+    def __init__(self, node: NodeContext, tokens: TokenStore | None = None, *, mutual: bool) -> None:
+        self._node = node
+        self._tokens = tokens
+        self._mutual = mutual
+        self._names: dict[str, set[Role]] = {}
+        self._known: list[bytes] = []
+
+    async def admit(self, method: str, request: Any, context: Context) -> None:
+        """Refuse the call, or remember who makes it, and about which study, for the handler."""
+        rule = TABLE.get(method)
+        if rule is None:
+            raise Refused(Reason.NOT_YOUR_ROLE, "this call is not in the permission table")
+        # Most calls are a device's to a right provider.
+        stranger = not self._mutual and self._tokens is None
+        caller = _STRANGER if stranger else await self._caller(context)
+        _decide(rule, caller, study_id_of(request), mutual=self._mutual)
+        if rule.new_work and self._node.drain.on:
+            raise Refused(
+                Reason.DRAINING,
+                "this node is about to stop and takes no new work; try again soon",
+                retry_after_ms=_DRAINING_MS,
+            )
+        _CALLER.set(caller)
+        if rule.sent:
+            _SENT.set(SignedStudy.from_json(request.signed_study))
+        if rule.sent or rule.party is not None:
+            _ADMITTED.set(self._in_study(rule, request, context))
+
+    def _in_study(self, rule: Rule, request: Any, context: Context) -> Admitted:
+        study = _SENT.get().study if rule.sent else self._node.studies.get(study_id_of(request))
+        if rule.suite not in ("", study.suite.name):
+            raise Refused(
+                Reason.MALFORMED,
+                f"this call is for studies of the {rule.suite} suite, and this is one of {study.suite.name}",
+            )
+        own = self._node.role_in(study)
+        if not own.startswith(rule.own):
+            raise Refused(Reason.NOT_YOUR_ROLE, f"this node is {own} in the study, which does not do this")
+        component = getattr(request, "component", None)
+        if component is not None and not 1 <= component <= len(study.right):
+            raise Refused(Reason.MALFORMED, f"component must be between 1 and {len(study.right)}")
+        if rule.party is None:
+            return Admitted(study, "owner", own)
+        return Admitted(
+            study, require_role(context, study, rule.party.roles(study, own, component or 0)), own
+        )
+
+    def covers(self, method: str) -> bool:
+        """Whether the table has this call."""
+        return method in TABLE
+
+    def for_browsers(self, method: str) -> bool:
+        """Whether the HTTPS port serves it too."""
+        return method in BROWSER_CALLS
+
+    def require_complete(self, services: Iterable[str]) -> None:
+        """Refuse to serve a method that is not in the table, or one of ours that streams one way only: of a stream the gate
+        sees each message, which is answered before the next is read."""
+        pool = descriptor_pool.Default()
+        for name in services:
+            for method in pool.FindServiceByName(name).methods:
+                if f"/{name}/{method.name}" not in TABLE:
+                    raise ConfigError(f"{name}.{method.name} is not in the permission table (permissions.py)")
+                if name.startswith("trimask_proto.") and method.client_streaming != method.server_streaming:
+                    raise ConfigError(f"{name}.{method.name} streams one way, which the gate does not cover")
+
+    async def _caller(self, context: Context) -> Caller:
+        token = await self._token(context)
+        roles = set() if token is None else {Role.RESEARCHER}
+        if not self._mutual:
+            return Caller(_STRANGER.roles | roles, token)
+        pinned = self._node.certificates.material.operator
+        if pinned and _pem(context) == pinned.strip():
+            return Caller(frozenset({Role.OPERATOR}))
+        names = peer_names(context)
+        if self._node.config.owner_tls_name in names:
+            roles.add(Role.OWNER)
+        known = self._roles_by_name()
+        if not roles and not names & known.keys():
+            await self._node.studies.refresh()  # another worker of this node may have registered their study
+            known = self._roles_by_name()
+        return Caller(frozenset(roles.union(*(known.get(name, ()) for name in names))), token)
+
+    async def _token(self, context: Context) -> Token | None:
+        if self._tokens is None:
+            return None
+        sent = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        if not sent:
+            return None
+        if len(sent) > 1 or not isinstance(sent[0], str):
+            raise Refused(Reason.BAD_TOKEN, "send one token")
+        return await self._tokens.check(sent[0], self._node.clock.now_ms())
+
+    def _roles_by_name(self) -> dict[str, set[Role]]:
+        """The DNS names of all parties of this node's studies, and what they are there."""
+        studies = self._node.studies.all()
+        ids = [study.id for study in studies]
+        if ids != self._known:
+            self._names = {}
+            for study in studies:
+                for role, party in study.parties.items():
+                    self._names.setdefault(party.tls_name, set()).add(_kind(role))
+            self._known = ids
+        return self._names
+
+
+def _decide(rule: Rule, caller: Caller, study_id: bytes, *, mutual: bool) -> None:
+    if Role.ANYONE in rule.roles:
+        return
+    allowed = caller.roles & rule.roles
+    if allowed == {Role.RESEARCHER}:
+        _require_scope(caller.token, study_id, rule.scope)
+    if allowed or (mutual and rule.by_study and not caller.roles & {Role.OWNER, Role.OPERATOR}):
+        return
+    if Role.RESEARCHER in rule.roles and not mutual:
+        raise Refused(
+            Reason.BAD_TOKEN, f"this needs a token of the study's owner with the scope {rule.scope}"
+        )
+    if rule.roles == {Role.OWNER}:
+        raise Refused(
+            Reason.NOT_YOUR_ROLE, "only the study owner may call this, on the peer port with its certificate"
+        )
+    wanted = " or ".join(role for role in Role if role in rule.roles)
+    raise Refused(Reason.NOT_YOUR_ROLE, f"only {wanted} may call this")
+
+
+def require_access(config: NodeConfig, context: Context, study_id: bytes, scope: str) -> None:
+    """Refuse everybody but the owner and researchers with a token for this study and scope."""
+    if config.owner_tls_name in peer_names(context):
+        return
+    caller = _CALLER.get()
+    _require_scope(None if caller is None else caller.token, study_id, scope)
+
+
+def _require_scope(token: Token | None, study_id: bytes, scope: str) -> None:
+    if token is None:
+        raise Refused(Reason.BAD_TOKEN, f"this needs a token of the study's owner with the scope {scope}")
+    if token.study_id != study_id or scope not in token.scopes:
+        said = f"this token does not allow {scope} of this study; ask the owner for one that does"
+        raise Refused(Reason.NOT_YOUR_ROLE, said)
+
+
+def _kind(role: str) -> Role:
+    return Role.COLLECTOR if role == "collector" else Role.RIGHT if role.startswith("R") else Role.LEFT
+
+
+def _pem(context: Context) -> bytes:
+    found = list(context.auth_context().get("x509_pem_cert", []))
+    return bytes(found[0]).strip() if found else b""

@@ -15,7 +15,7 @@ from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import Assigned, RightCalls
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.context import NodeContext
-from trimask_server.store.block_table import IN_A_BLOCK, UNPOOLED, Block
+from trimask_server.store.release_table import IN_A_BLOCK, UNPOOLED, Block
 
 _GONE = 3  # the mark of a submission that a provider held and holds no more
 

@@ -29,8 +29,8 @@ from trimask_server.collector.ledger import NOT_CLOSED, Ledger, write_note
 from trimask_server.collector.provider_status import Described, ProviderStatus, RightCalls
 from trimask_server.collector.publication import Catalogue
 from trimask_server.runtime.context import NodeContext
-from trimask_server.store.block_table import IN_A_BLOCK, UNFINISHED, Block, BlockState
 from trimask_server.store.interface import Transaction
+from trimask_server.store.release_table import IN_A_BLOCK, UNFINISHED, Block, BlockState
 
 
 class Restores:

@@ -1,23 +1,33 @@
-"""What the collector keeps on disk of every study, whatever its suite: plans, progress and notes."""
+"""What the collector keeps on disk of every study, whatever its suite: plans, progress, notes, and when it opens.
+
+For the console: complete submissions day by day, and invitations the owner made. A study with a scheduled opening is the
+collector's alone until then, so no node accepts submissions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
-from trimask_server.store import block_table, release_table
-from trimask_server.store.block_table import IN_A_BLOCK, Block, BlockState
+from trimask_server.store import release_table
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.release_table import ReleaseState
+from trimask_server.store.release_table import IN_A_BLOCK, Block, BlockState, ReleaseState
 
+DAY_MS = 86_400_000
+_OWN_TABLES = (
+    "close_orders", "complete_by_day", "invited", "notes", "progress", "provider_generations", "refused_reports",
+    "scheduled_opens",
+)  # fmt: skip
 NOT_CLOSED = "not closed: "
 """How a note begins that says why a study which was to close stays open."""
 
@@ -40,7 +50,7 @@ def _named(tx: Transaction, study_id: bytes, named: bytes | int) -> Named:
         return _named_release(tx, study_id, named)
     found = [
         block
-        for block in block_table.find_blocks(tx, study_id, IN_A_BLOCK)
+        for block in release_table.find_blocks(tx, study_id, IN_A_BLOCK)
         if block.block_id.startswith(named)
     ]
     if len(found) != 1:
@@ -84,6 +94,15 @@ def _named_release(tx: Transaction, study_id: bytes, number: int) -> Named:
 
 
 @dataclass(frozen=True)
+class Invited:
+    """Invitations made at one time, as the owner noted them; nothing else records how many there are."""
+
+    made_ms: int
+    count: int
+    expire_ms: int
+
+
+@dataclass(frozen=True)
 class Ledger:
     """Blocks and progress; what is decided here goes into the audit log with it."""
 
@@ -96,7 +115,7 @@ class Ledger:
 
     async def blocks(self, study_id: bytes, *states: BlockState) -> list[Block]:
         """Blocks in the given states, in the order they were planned."""
-        return await self.database.read(lambda tx: block_table.find_blocks(tx, study_id, states))
+        return await self.database.read(lambda tx: release_table.find_blocks(tx, study_id, states))
 
     async def plan(self, study_id: bytes, block_id: bytes, ids: list[bytes]) -> Block:
         """Write a plan to disk before it is sent to anybody."""
@@ -106,30 +125,32 @@ class Ledger:
 
     async def note_bound(self, block_id: bytes, signatures: bytes) -> None:
         """Every right provider has bound the block's rows, and signed that."""
-        await self.database.write(lambda tx: block_table.note_bound(tx, block_id, signatures))
+        await self.database.write(lambda tx: release_table.note_bound(tx, block_id, signatures))
 
     async def cancel(self, study_id: bytes, block_id: bytes) -> bool:
         """Give up a plan that a provider declined before any attempt, and only then tell the others; False if its owner has
         given it up meanwhile."""
 
         def write(tx: Transaction) -> bool:
-            block = block_table.find_block(tx, study_id, block_id)
+            block = release_table.find_block(tx, study_id, block_id)
             if block.state is not BlockState.PLANNED or block.attempts:
                 return False
-            block_table.move(tx, study_id, block_id, BlockState.CANCELLED)
+            release_table.move_block(tx, study_id, block_id, BlockState.CANCELLED)
             return True
 
         return await self.database.write(write)
 
     async def mark_released(self, study_id: bytes, block_id: bytes) -> None:
         """Every right provider has freed the rows of a cancelled block."""
-        await self.database.write(lambda tx: block_table.move(tx, study_id, block_id, BlockState.RELEASED))
+        await self.database.write(
+            lambda tx: release_table.move_block(tx, study_id, block_id, BlockState.RELEASED)
+        )
 
     async def next_attempt(self, block_id: bytes) -> int:
         """The number of a new attempt, never used before, even across a crash."""
 
         def write(tx: Transaction) -> int:
-            number = block_table.count_attempt(tx, block_id)
+            number = release_table.count_attempt(tx, block_id)
             self._record(tx, "try_begun", block=block_id.hex(), number=number)
             return number
 
@@ -150,9 +171,9 @@ class Ledger:
         """Give a block up for good; False if it was pooled or given up before. It is on disk before anybody learns of it."""
 
         def write(tx: Transaction) -> bool:
-            if block_table.find_block(tx, study_id, block_id).state is not BlockState.PLANNED:
+            if release_table.find_block(tx, study_id, block_id).state is not BlockState.PLANNED:
                 return False
-            block_table.move(tx, study_id, block_id, BlockState.GIVEN_UP, why)
+            release_table.move_block(tx, study_id, block_id, BlockState.GIVEN_UP, why)
             self._record(tx, "block_given_up", study=study_id.hex(), block=block_id.hex(), why=why)
             return True
 
@@ -176,13 +197,13 @@ class Ledger:
                 )
             if isinstance(named, int):
                 release_table.move(tx, study_id, named, ReleaseState.DISCARDED)
-                blocks = [block.block_id for block in block_table.of_release(tx, study_id, named)]
+                blocks = [block.block_id for block in release_table.blocks_of(tx, study_id, named)]
                 self._record(tx, "release_given_up", study=study_id.hex(), why=found.why, release=named)
             else:
                 blocks, shown = [found.block_id], found.block_id.hex()
                 self._record(tx, "block_given_up", study=study_id.hex(), why=found.why, block=shown)
             for block_id in blocks:
-                block_table.move(tx, study_id, block_id, BlockState.GIVEN_UP, found.why)
+                release_table.move_block(tx, study_id, block_id, BlockState.GIVEN_UP, found.why)
             return found
 
         return await self.database.write(write)
@@ -191,9 +212,9 @@ class Ledger:
         """Every right provider has erased the block, pooled or given up."""
 
         def write(tx: Transaction) -> None:
-            pooled = block_table.find_block(tx, study_id, block_id).state is BlockState.POOLED
+            pooled = release_table.find_block(tx, study_id, block_id).state is BlockState.POOLED
             state = BlockState.ERASED if pooled else BlockState.ABANDONED
-            block_table.move(tx, study_id, block_id, state)
+            release_table.move_block(tx, study_id, block_id, state)
             self._record(tx, f"block_{state}", block=block_id.hex())
 
         await self.database.write(write)
@@ -316,12 +337,100 @@ class Ledger:
         )
         return "" if row is None else str(row[0])
 
+    # What the console shows
+
+    async def note_complete(self, study_id: bytes, now_ms: int, complete: int) -> None:
+        """Record how many complete submissions there are; each day keeps its largest count."""
+
+        def write(tx: Transaction) -> None:
+            tx.run(
+                "INSERT INTO complete_by_day (study_id, day, complete) VALUES (?, ?, ?) ON CONFLICT (study_id, day)"
+                " DO UPDATE SET complete = excluded.complete WHERE complete_by_day.complete < excluded.complete",
+                (study_id, now_ms // DAY_MS, complete),
+            )
+
+        await self.database.write(write)
+
+    async def days(self, study_id: bytes) -> list[tuple[int, int]]:
+        """(day since 1970, complete submissions by its end), oldest first."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT day, complete FROM complete_by_day WHERE study_id = ? ORDER BY day", (study_id,)
+            )
+        )
+        return [(int(row[0]), int(row[1])) for row in rows]
+
+    async def note_invited(self, study_id: bytes, made: Invited) -> None:
+        """Record that the owner made this many invitations."""
+        await self.database.write(
+            lambda tx: tx.run(
+                "INSERT INTO invited (study_id, made_ms, count, expire_ms) VALUES (?, ?, ?, ?)",
+                (study_id, made.made_ms, made.count, made.expire_ms),
+            )
+        )
+
+    async def invited(self, study_id: bytes) -> list[Invited]:
+        """All that were noted, oldest first."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT made_ms, count, expire_ms FROM invited WHERE study_id = ? ORDER BY made_ms",
+                (study_id,),
+            )
+        )
+        return [Invited(int(row[0]), int(row[1]), int(row[2])) for row in rows]
+
+    # Openings for later
+
+    async def schedule_open(self, signed: SignedStudy, open_ms: int) -> None:
+        """Schedule the opening, replacing an earlier time."""
+        study_id = signed.study.id
+
+        def write(tx: Transaction) -> None:
+            tx.run("DELETE FROM scheduled_opens WHERE study_id = ?", (study_id,))
+            tx.run(
+                "INSERT INTO scheduled_opens (study_id, open_ms, signed_study) VALUES (?, ?, ?)",
+                (study_id, open_ms, signed.to_json().encode()),
+            )
+            self._record(tx, "open_scheduled", study=study_id.hex(), open_ms=open_ms)
+
+        await self.database.write(write)
+
+    async def opens_due(self, now_ms: int) -> list[SignedStudy]:
+        """The studies that are due."""
+        rows = await self.database.read(
+            lambda tx: tx.rows(
+                "SELECT signed_study FROM scheduled_opens WHERE open_ms <= ? ORDER BY open_ms", (now_ms,)
+            )
+        )
+        return [SignedStudy.from_json(bytes(row[0])) for row in rows]
+
+    async def is_scheduled(self, study_id: bytes) -> bool:
+        """Whether this study waits for its time."""
+        return await self.database.read(
+            lambda tx: tx.row("SELECT 1 FROM scheduled_opens WHERE study_id = ?", (study_id,)) is not None
+        )
+
+    async def end_scheduled(self, study_id: bytes) -> None:
+        """The study has been opened."""
+        await self.database.write(
+            lambda tx: tx.run("DELETE FROM scheduled_opens WHERE study_id = ?", (study_id,))
+        )
+
+    async def refuse_early(self, study_id: bytes) -> None:
+        """Refuse a call about a study that is not open yet, and say when it opens."""
+        row = await self.database.read(
+            lambda tx: tx.row("SELECT open_ms FROM scheduled_opens WHERE study_id = ?", (study_id,))
+        )
+        if row is not None:
+            when = f"{datetime.fromtimestamp(int(row[0]) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+            raise Refused(Reason.UNKNOWN_STUDY, f"this study opens by itself on {when}")
+
 
 def plan_block(
     tx: Transaction, audit: AuditLog | None, study_id: bytes, block_id: bytes, submission_ids: bytes
 ) -> None:
     """Write a plan down, as a part of a transaction; a block that is known stays as it is."""
-    if not block_table.plan(tx, study_id, block_id, submission_ids):
+    if not release_table.plan_block(tx, study_id, block_id, submission_ids):
         return
     rows = len(submission_ids) // SUBMISSION_ID_BYTES
     # They wait no longer; else they would be counted twice until the next count.
@@ -344,7 +453,7 @@ def work_by_study(tx: Transaction) -> dict[bytes, list[object]]:
     ):
         for row in tx.rows(sql):
             found.setdefault(bytes(row[0]), []).append(row[1:])
-    for study_id, state, count in block_table.count_unfinished(tx):
+    for study_id, state, count in release_table.count_unfinished(tx):
         found.setdefault(study_id, []).append((state, count))
     return found
 
@@ -359,6 +468,6 @@ def write_note(tx: Transaction, study_id: bytes, note: str) -> None:
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Erase progress and notes; published datasets stay."""
-    for table in ("close_orders", "notes", "progress", "provider_generations", "refused_reports"):
+    for table in _OWN_TABLES:
         tx.run(f"DELETE FROM {table} WHERE study_id = ?", (study_id,))  # noqa: S608 - names only
     return 0

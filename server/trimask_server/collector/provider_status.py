@@ -25,8 +25,8 @@ from trimask_server.protocol.plans import plan_message, split_ids, worker_of
 from trimask_server.runtime.audit import AuditHead
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn
-from trimask_server.store.block_table import Block
 from trimask_server.store.interface import Transaction
+from trimask_server.store.release_table import Block
 
 _PAGE = 8192
 

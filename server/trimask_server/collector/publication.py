@@ -21,16 +21,15 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
 from trimask_core.suites import collusion_of
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc, dataset_pb2, dataset_pb2_grpc
-from trimask_server.access.gate import require_access
+from trimask_server.access.permissions import require_access
 from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
-from trimask_server.store import block_table, release_table
-from trimask_server.store.block_table import Block
+from trimask_server.store import release_table
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.release_table import NEEDED, Release, ReleaseState
+from trimask_server.store.release_table import NEEDED, Block, Release, ReleaseState
 
 
 class AdmissionOwnerServicer(admission_pb2_grpc.AdmissionOwnerServiceServicer):
@@ -211,7 +210,7 @@ class Catalogue:
             pooled = release_table.find_releases(tx, study_id, NEEDED)
             return Progress(
                 0 if pending is None else int(pending[0]),
-                block_table.planned_rows(tx, study_id),
+                release_table.planned_rows(tx, study_id),
                 sum(release.rows for release in pooled),
             )
 
@@ -225,7 +224,7 @@ class Catalogue:
 
     async def counted(self, study_id: bytes, number: int) -> Counted:
         """Which submissions a release counts, block by block in the order they were planned."""
-        blocks = await self.database.read(lambda tx: block_table.of_release(tx, study_id, number))
+        blocks = await self.database.read(lambda tx: release_table.blocks_of(tx, study_id, number))
         return Counted(
             tuple(
                 # Where a suite marks who was accepted, what right providers signed is in its totals.

@@ -8,6 +8,7 @@ Who erases a study at the collector, and who still needs it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from trimask_core.basics.errors import Refused
@@ -22,26 +23,23 @@ from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.access import governance, tokens
 from trimask_server.access.governance import DECISIONS, Proposals, head_message
+from trimask_server.access.permissions import sent_study
 from trimask_server.collector import ledger, study_leases
-from trimask_server.collector.console import records
-from trimask_server.collector.console.records import ScheduledOpens
 from trimask_server.collector.driver import begin_closing
-from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.ledger import DAY_MS, Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Catalogue
 from trimask_server.collector.study_leases import Drivers
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
-from trimask_server.store import block_table, data_keys, release_table
-from trimask_server.store.block_table import Block, BlockState
-from trimask_server.store.interface import Erasers
+from trimask_server.store import data_keys, release_table
+from trimask_server.store.interface import Erasers, StoreError
+from trimask_server.store.release_table import Block, BlockState
 
 ERASERS = Erasers(
     (
-        block_table.erase_study,
+        release_table.erase_blocks,
         ledger.erase_study,
-        records.erase_study,
-        records.erase_scheduled,
         tokens.erase_study,
         governance.erase_study,
         study_leases.erase_study,
@@ -61,7 +59,6 @@ async def send_proposal(
     """Keep a study for this node's operator and send it to every other; which nodes could not be reached, and why."""
     signed = signed.without_seed()
     study = signed.study
-    node.require_collector_of(study)
     await proposals.propose(signed, node.clock.now_ms())
     request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
 
@@ -121,6 +118,7 @@ _STATES = {
     "closing": study_pb2.STUDY_STATE_CLOSING,
     "closed": study_pb2.STUDY_STATE_CLOSED,
 }
+_CLERK_SECONDS = 20.0
 
 
 class StudyServicer(study_pb2_grpc.StudyServiceServicer):
@@ -132,10 +130,8 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
         ledger: Ledger,
         catalogue: Catalogue,
         provider_status: ProviderStatus,
-        opens: ScheduledOpens,
     ) -> None:
         self._node = node
-        self._opens = opens
         self._ledger = ledger
         self._catalogue = catalogue
         self._provider_status = provider_status
@@ -157,7 +153,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudy(
         self, request: study_pb2.GetStudyRequest, context: Context
     ) -> study_pb2.GetStudyResponse:
-        await self._opens.refuse_early(request.study_id)
+        await self._ledger.refuse_early(request.study_id)
         signed = self._node.studies.signed(request.study_id)
         copy = signed if request.for_device else signed.without_seed()
         return study_pb2.GetStudyResponse(signed_study=copy.to_json().encode())
@@ -165,7 +161,7 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
     async def GetStudyStatus(
         self, request: study_pb2.GetStudyStatusRequest, context: Context
     ) -> study_pb2.GetStudyStatusResponse:
-        await self._opens.refuse_early(request.study_id)
+        await self._ledger.refuse_early(request.study_id)
         return await self.status_of(self._node.studies.get(request.study_id))
 
     async def status_of(self, study: Study) -> study_pb2.GetStudyStatusResponse:
@@ -223,20 +219,17 @@ def _abandoned(block: Block) -> study_pb2.AbandonedBlock:
 class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     """Opening and closing studies: the owner's certificate only."""
 
-    def __init__(
-        self, node: NodeContext, proposals: Proposals, drivers: Drivers, opens: ScheduledOpens
-    ) -> None:
+    def __init__(self, node: NodeContext, proposals: Proposals, drivers: Drivers, ledger: Ledger) -> None:
         self._node = node
-        self._opens = opens
+        self._ledger = ledger
         self._proposals = proposals
         self._drivers = drivers
 
     async def SendProposal(
         self, request: study_pb2.SendProposalRequest, context: Context
     ) -> study_pb2.SendProposalResponse:
-        signed = SignedStudy.from_json(request.signed_study)
         return study_pb2.SendProposalResponse(
-            parties=await send_proposal(self._node, self._proposals, signed)
+            parties=await send_proposal(self._node, self._proposals, sent_study())
         )
 
     async def GatherApprovals(
@@ -250,9 +243,8 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
         self, request: study_pb2.OpenStudyRequest, context: Context
     ) -> study_pb2.OpenStudyResponse:
         node = self._node
-        signed = SignedStudy.from_json(request.signed_study)
+        signed = sent_study()
         study = signed.verify()
-        node.require_collector_of(study)
         await node.studies.refuse_over(study.id)
         if signed.needs_seed and not signed.mask_seed:
             raise Refused(
@@ -263,7 +255,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 raise Refused(
                     Reason.MALFORMED, "open_time_ms must be a time in milliseconds since 1970, or 0 for now"
                 )
-            await self._opens.put(signed, request.open_time_ms)
+            await self._ledger.schedule_open(signed, request.open_time_ms)
             return study_pb2.OpenStudyResponse(study_id=study.id, open_time_ms=request.open_time_ms)
         await self.open(signed)
         return study_pb2.OpenStudyResponse(study_id=study.id)
@@ -284,7 +276,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
                 raise Refused(error.reason, f"{name} ({party.peer_address}): {error}") from None
         entry = node.audit.entry("study_opened", study=study.id.hex(), admission=study.admission)
         await node.studies.register(signed, node.clock.now_ms(), entry)
-        await self._opens.remove(study.id)
+        await self._ledger.end_scheduled(study.id)
         self._drivers.look(study.id)
         node.log.info("opened study=%s title=%r", study.id.hex()[:12], study.title)
 
@@ -296,7 +288,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
 
     async def close(self, study: Study, order: CloseOrder) -> None:
         """End collection by its owner's order, once it is due; the caller has been verified as the owner."""
-        now, ledger = self._node.clock.now_ms(), Ledger(self._node.database, self._node.audit)
+        now, ledger = self._node.clock.now_ms(), self._ledger
         verify_close(study, order, max(now, order.close_time_ms), order.close_people)
         if (order.close_time_ms or order.close_people) and order.published_rows:
             raise Refused(Reason.MALFORMED, "an order for later announces nothing: leave published_rows out")
@@ -324,8 +316,7 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             raise Refused(
                 Reason.MALFORMED, f"give {2 * _PREFIX_BYTES} hexadecimal digits of the block's id at least"
             )
-        named = request.release_number or request.block_id
-        ledger = Ledger(self._node.database, self._node.audit)
+        named, ledger = request.release_number or request.block_id, self._ledger
         if request.draw_number:
             found = await ledger.abandon_draw(
                 study.id,
@@ -348,3 +339,47 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
             state=found.state,
             healthy=found.healthy,
         )
+
+
+class Clerk:
+    """The background task for all studies: opens those whose time has come, counts submissions by day for the console."""
+
+    def __init__(
+        self, node: NodeContext, ledger: Ledger, open_study: Callable[[SignedStudy], Awaitable[None]]
+    ) -> None:
+        self._node = node
+        self._ledger = ledger
+        self._open = open_study
+        self._noted: dict[bytes, tuple[int, int]] = {}  # by study: the day, and how many it had
+        node.studies.on_forget.append(lambda study_id: self._noted.pop(study_id, None))
+
+    async def run(self) -> None:
+        """Until the node stops."""
+        while True:
+            await self.open_due()
+            with contextlib.suppress(Refused, StoreError):  # the store may be away, and the next round comes
+                await self._node.studies.refresh()
+            for study in self._node.studies.all():
+                try:
+                    await self.look(study)
+                except Exception as error:  # noqa: BLE001 - the store may be away, and the next round comes
+                    self._node.log.warning("console: study=%s %s", study.id.hex()[:12], error)
+            await asyncio.sleep(_CLERK_SECONDS)
+
+    async def open_due(self) -> None:
+        """Open the studies that are due; a node that does not answer is asked again in the next round."""
+        try:
+            for signed in await self._ledger.opens_due(self._node.clock.now_ms()):
+                await self._open(signed)
+        except Exception as error:  # noqa: BLE001 - a node or the store may be away, and the next round comes
+            self._node.log.warning("a study that was to open by now is not open yet: %s", error)
+
+    async def look(self, study: Study) -> None:
+        """One study, once."""
+        if self._node.studies.state(study.id) != "open":
+            return
+        now_ms = self._node.clock.now_ms()
+        complete = await Catalogue(self._node.database).people(study.id)
+        if self._noted.get(study.id) != (now_ms // DAY_MS, complete):
+            await self._ledger.note_complete(study.id, now_ms, complete)
+            self._noted[study.id] = (now_ms // DAY_MS, complete)

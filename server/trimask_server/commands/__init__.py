@@ -1,4 +1,4 @@
-"""What the `trimask` program gets from this distribution: one module a command.
+"""What the `trimask` program gets from this distribution: modules with a `register(subparsers)`, named in pyproject.toml.
 
-Each has `register(subparsers)`, named in pyproject.toml, and imports what it needs when it runs.
+A command imports what it needs when it runs.
 """

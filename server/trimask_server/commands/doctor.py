@@ -1,7 +1,8 @@
-"""What `trimask node doctor` looks at, a line each: the node's files, ports, certificate, store and peers."""
+"""`trimask node doctor`: looks at a node's files, ports, certificate, store and peers, and says what to do, a line each."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import socket
@@ -15,6 +16,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from rich.table import Table
+from rich.text import Text
 
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError
@@ -46,10 +49,42 @@ from trimask_server.runtime.key_files import (
 from trimask_server.runtime.metrics import LOW_BYTES, free_bytes
 from trimask_server.runtime.ports import holder_of, taken
 from trimask_server.runtime.tls import FILES
-from trimask_server.settings.config import NodeConfig, NodeRole
+from trimask_server.settings.config import NodeConfig, NodeRole, load_own_config
 from trimask_server.store.data_keys import FILE_NAME as STORAGE_KEYS
 from trimask_server.store.data_keys import KeyRing
 from trimask_server.store.database import sqlite_path
+from trimask_terminal.options import print_json
+from trimask_terminal.study_view import make_console
+
+_STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Examine, print, and say it by the exit status."""
+    config, role = load_own_config(args.config)
+    parties = [load_party(path) for path in args.party]
+    if args.study is not None:
+        study = SignedStudy.from_json(args.study.read_text(encoding="utf-8")).study
+        parties += [party for party in study.parties.values() if party.name != config.name]
+    found = list(examine(config, role, parties))
+    in_order = all(finding.level == "ok" for finding in found)
+    if args.json:
+        print_json({"node": config.name, "ok": in_order, "checks": [finding.to_dict() for finding in found]})
+        return 0 if in_order else 1
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for column in range(3):
+        table.add_column(overflow="fold", no_wrap=column == 0)
+    for finding in found:
+        said = Text(finding.said)
+        if finding.fix:
+            said.append(f"\n-> {finding.fix}", style="bold")
+        table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.about, said)
+    console = make_console()
+    console.print(table)
+    wrong = sum(finding.level != "ok" for finding in found)
+    console.print(f"\n{config.name}: {'everything is in order' if in_order else f'{wrong} to look at'}.")
+    return 0 if in_order else 1
+
 
 _PEER_SECONDS = 5.0
 _MAY_WRITE = """

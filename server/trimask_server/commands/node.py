@@ -1,12 +1,17 @@
-"""`trimask node`: what the operator of a node looks at and decides."""
+"""`trimask node`: the commands with which an operator makes and runs a node. What each does is in the modules beside it."""
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import re
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from trimask_server.commands import node_audit, node_doctor, node_setup, node_store
-from trimask_terminal.options import Subparsers, add_json, print_json, shown_time
+from trimask_terminal.options import Subparsers, add_json, duration_ms
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def register(subparsers: Subparsers) -> None:
@@ -18,228 +23,273 @@ def register(subparsers: Subparsers) -> None:
         "(operator/) is the proof.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_init(commands)
+    _add_card(commands)
+    _add_doctor(commands)
+    _add_operating(commands)
+    _add_audit(commands)
+    _add_store(commands)
+    _add_sealing_key(commands)
 
-    node_setup.register(commands)
-    node_doctor.register(commands)
+
+def _run(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """What a command runs, imported only then: much comes with it, and the `trimask` program makes every parser."""
+
+    def run(args: argparse.Namespace) -> int:
+        done: int = getattr(import_module(f"trimask_server.commands.{module}"), function)(args)
+        return done
+
+    return run
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
+
+
+def _add_init(commands: Subparsers) -> None:
+    init = commands.add_parser(
+        "init",
+        help="make a node's keys, settings, certificate request and card",
+        description="Make the keys of one node where it will run, its node.toml, a certificate request for your authority, "
+        "and the card for study owners. What is there already is kept: run it again to make what is missing. Run it as the "
+        "user that runs the node.",
+    )
+    init.add_argument(
+        "folder", type=Path, metavar="DIR", help="folder for node.toml and keys/, such as /etc/trimask"
+    )
+    init.add_argument("--name", required=True, metavar="NAME", help="collector, R1, R2, ... or L1, L2, ...")
+    init.add_argument(
+        "--dns", required=True, metavar="NAME", help="the DNS name of the node, as r2.example.org"
+    )
+    init.add_argument("--organisation", required=True, help="who runs it; participants are shown this")
+    init.add_argument(
+        "--data", type=Path, default=Path("data"), metavar="DIR", help="where its store goes (default data)"
+    )
+    init.add_argument(
+        "--listen", default="0.0.0.0:7400", metavar="HOST:PORT", help="for devices (default 0.0.0.0:7400)"
+    )
+    init.add_argument(
+        "--peer-listen",
+        default="0.0.0.0:7401",
+        metavar="HOST:PORT",
+        help="for nodes and the owner (default 0.0.0.0:7401)",
+    )
+    init.add_argument(
+        "--http-listen",
+        default="127.0.0.1:7402",
+        metavar="HOST:PORT",
+        help="health and metrics (default 127.0.0.1:7402)",
+    )
+    init.add_argument(
+        "--https-listen",
+        default="",
+        metavar="HOST:PORT",
+        help="for browsers, in studies with [web], such as 0.0.0.0:443 (default: none)",
+    )
+    init.add_argument(
+        "--https",
+        default="",
+        metavar="ORIGIN",
+        help="where browsers reach it (default https://NAME with the port of --https-listen)",
+    )
+    init.add_argument(
+        "--owner-dns", default="", metavar="NAME", help="collector: the name in the owner's certificate"
+    )
+    add_json(init)
+    init.set_defaults(run=_run("node_setup", "run_init"))
+
+
+def _add_card(commands: Subparsers) -> None:
+    card = commands.add_parser(
+        "card",
+        help="print the node's public identity, for study owners, with a fingerprint to read aloud",
+        description="Print the node's card (name, addresses, public keys) and its fingerprint. The owner makes studies of "
+        "cards; `trimask study show` and `trimask node studies ID` print the same fingerprint.",
+    )
+    _add_config(card)
+    card.add_argument("--out", type=Path, metavar="FILE", help="write the card there, for the owner")
+    add_json(card)
+    card.set_defaults(run=_run("node_setup", "run_card"))
+
+
+def _add_doctor(commands: Subparsers) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="look at files, ports, certificate, store, clock and peers, and say what to do",
+        description="Look at everything a node needs, whether it runs or not: each line is ok, or says what to do. Run it "
+        "as the node's user. Exit status: 0 everything is in order, 1 something is to be done, 2 it could not look.",
+    )
+    _add_config(doctor)
+    doctor.add_argument(
+        "--study", type=Path, metavar="STUDY.json", help="also reach the parties of this study"
+    )
+    doctor.add_argument(
+        "--party", type=Path, nargs="+", default=[], metavar="CARD", help="also reach these nodes"
+    )
+    add_json(doctor)
+    doctor.set_defaults(run=_run("doctor", "run_doctor"))
+
+
+def _add_operating(commands: Subparsers) -> None:
     status = commands.add_parser("status", help="show the node's status")
-    _config(status)
-    status.set_defaults(run=run_status)
+    _add_config(status)
+    add_json(status)
+    status.set_defaults(run=_run("operator", "run_status"))
 
     studies = commands.add_parser(
         "studies", help="list the studies proposed to the node, or show one in plain words"
     )
     studies.add_argument("study", nargs="?", metavar="ID", help="the first digits of a study's id")
-    _config(studies)
-    studies.set_defaults(run=run_studies)
+    _add_config(studies)
+    add_json(studies)
+    studies.set_defaults(run=_run("operator", "run_studies"))
 
     approve = commands.add_parser("approve", help="sign a study with the node's identity")
     approve.add_argument("study", metavar="ID", help="the first digits of the study's id")
     approve.add_argument("--yes", action="store_true", help="do not ask")
-    _config(approve)
-    approve.set_defaults(run=run_approve)
+    _add_config(approve)
+    add_json(approve)
+    approve.set_defaults(run=_run("operator", "run_approve"))
 
     refuse = commands.add_parser(
         "refuse", help="refuse a study; if it is open, this node stops accepting submissions to it"
     )
     refuse.add_argument("study", metavar="ID", help="the first digits of the study's id")
     refuse.add_argument("--reason", required=True, help="why; shown to the study's owner")
-    _config(refuse)
-    refuse.set_defaults(run=run_refuse)
+    _add_config(refuse)
+    add_json(refuse)
+    refuse.set_defaults(run=_run("operator", "run_refuse"))
 
     drain = commands.add_parser(
         "drain", help="accept no new submissions and start no attempts; finish what is running"
     )
     drain.add_argument("--resume", action="store_true", help="take new work again")
-    _config(drain)
-    drain.set_defaults(run=run_drain)
-
-    node_audit.register(commands)
-    node_store.register(commands)
-    node_store.register_sealing_key(commands)
+    _add_config(drain)
+    add_json(drain)
+    drain.set_defaults(run=_run("operator", "run_drain"))
 
 
-def _config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
-    add_json(parser)
-
-
-def run_status(args: argparse.Namespace) -> int:
-    """Show the node's status."""
-    from rich.table import Table
-
-    from trimask_server.commands.operator import Operator
-    from trimask_terminal.study_view import make_console
-
-    found = Operator.of(args.config).status()
-    refusals = {item.reason: item.count for item in found.refusals}
-    if args.json:
-        print_json(
-            {
-                "name": found.name,
-                "role": found.role,
-                "identity": found.identity.hex(),
-                "version": found.version,
-                "started_ms": found.start_time_ms,
-                "draining": found.draining,
-                "studies": found.studies,
-                "waiting": found.waiting,
-                "allow_collectors": list(found.allow_collectors),
-                "refusals": refusals,
-                "audit_head": {
-                    "sequence": found.audit_head.sequence,
-                    "hash": found.audit_head.hash.hex(),
-                    "signature": found.audit_head.signature.hex(),
-                },
-            }
-        )
-        return 0
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    table.add_row(
-        "node",
-        f"{found.name} ({found.role}), version {found.version}, since {shown_time(found.start_time_ms)}",
+def _add_audit(commands: Subparsers) -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="read the audit log, check it, export it",
+        description="Read the node's audit log. --verify recomputes the whole chain and every signature and compares its "
+        "end with the heads that were kept; status 1 if anything is amiss. An exported log is checked anywhere with --file "
+        "and --identity, without the node.",
     )
-    table.add_row("identity", found.identity.hex())
-    table.add_row("new work", "none: draining" if found.draining else "taken")
-    table.add_row("studies", f"{found.studies} registered, {found.waiting} waiting for you")
-    table.add_row("collectors", ", ".join(found.allow_collectors) or "any (allow_collectors is empty)")
-    table.add_row(
-        "refused", ", ".join(f"{reason} {count:,}" for reason, count in refusals.items()) or "nothing"
+    audit.add_argument("--config", type=Path, metavar="FILE", help="the node's node.toml")
+    audit.add_argument(
+        "--file", type=Path, metavar="LOG", help="an exported log instead of the running node's"
     )
-    table.add_row("audit log", f"{found.audit_head.sequence:,} entries, head {found.audit_head.hash.hex()}")
-    make_console().print(table)
-    return 0
+    audit.add_argument(
+        "--identity", metavar="HEX|CARD", help="with --file: the node's public identity, or its node.json"
+    )
+    audit.add_argument("--verify", action="store_true", help="check every hash and signature")
+    audit.add_argument(
+        "--heads", type=Path, nargs="+", default=[], metavar="FILE",
+        help="heads kept elsewhere, such as `trimask study status --json` prints: the log must reach them",
+    )  # fmt: skip
+    audit.add_argument(
+        "--since", type=_since, metavar="TIME", help="show entries from a day (2026-11-01) or span (7d) on"
+    )
+    audit.add_argument(
+        "--out",
+        type=Path,
+        metavar="LOG",
+        help="export the whole log, an entry a line, and its head",
+    )
+    audit.add_argument("--follow", action="store_true", help="go on showing entries as they come")
+    add_json(audit)
+    audit.set_defaults(run=_run("node_audit", "run_audit"))
 
 
-def run_studies(args: argparse.Namespace) -> int:
-    """List the studies, or show one."""
-    from rich.table import Table
-    from rich.text import Text
+def _add_store(commands: Subparsers) -> None:
+    backup = commands.add_parser(
+        "backup",
+        help="write the node's store to a file, while it runs",
+        description="Write one state of the node's store to a file, while the node runs. The file has no keys in it: keep "
+        "the folder of keys too, apart from it.",
+    )
+    _add_config(backup)
+    backup.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="a file that does not exist yet"
+    )
+    backup.set_defaults(run=_run("node_store", "run_backup"))
 
-    from trimask_core.suites import collusion_of
-    from trimask_server.commands.operator import Operator
-    from trimask_terminal import study_view
-    from trimask_terminal.study_view import approval_words, decision_word, make_console, render, summary
+    restore = commands.add_parser(
+        "restore",
+        help="replace the store of a stopped node by a backup's",
+        description="Replace the store of a stopped node by a backup's. When it runs again the collector tells a right "
+        "provider of every block since, so that no row is used twice; rows that came in after the backup are lost.",
+    )
+    _add_config(restore)
+    restore.add_argument("--from", type=Path, required=True, metavar="FILE", dest="file", help="the backup")
+    restore.add_argument("--force", action="store_true", help="replace a store that is not empty")
+    restore.add_argument(
+        "--keep-factors",
+        action="store_true",
+        help="collector: keep what was pooled and not published in the backup. Only if nothing was published or "
+        "answered since it was made; otherwise the same rows are published twice",
+    )
+    restore.add_argument(
+        "--ledger-kept",
+        action="store_true",
+        help="right provider: the folder `moments` beside its keys is the one the node last ran with, not a copy. Without "
+        "it nothing more is delivered of the moments studies in the backup: the same reports could get fresh noise",
+    )
+    restore.set_defaults(run=_run("node_store", "run_restore"))
 
-    operator, console = Operator.of(args.config), make_console()
-    if args.study is not None:
-        proposal, signed = operator.show(args.study)
-        decision = decision_word(proposal.decision)
-        if args.json:
-            print_json(
-                summary(signed)
-                | {
-                    "role": proposal.role,
-                    "decision": decision,
-                    "reason": proposal.reason,
-                    "state": proposal.state,
-                }
-            )
-            return 0
-        console.print(render(signed))
-        console.print(Text())
-        console.print(study_view.render_collusion(collusion_of(signed.study)))
-        console.print(Text("\nIn plain words", style="bold"))
-        for sentence in approval_words(signed.study, proposal.role):
-            console.print(f"- {sentence}")
-        said = f"{decision}: {proposal.reason}" if proposal.reason else decision
-        console.print(
-            f"\nYour decision: {said}" + (f"; the study is {proposal.state}" if proposal.state else "")
-        )
-        return 0
-    found = operator.proposals()
-    if args.json:
-        print_json(
-            [
-                {
-                    "id": item.study_id.hex(),
-                    "title": item.title,
-                    "collector": item.collector,
-                    "role": item.role,
-                    "decision": decision_word(item.decision),
-                    "reason": item.reason,
-                    "proposed_ms": item.propose_time_ms or None,
-                    "state": item.state,
-                }
-                for item in found
-            ]
-        )
-        return 0
-    if not found:
-        console.print("No study was proposed to this node yet.")
-        return 0
-    table = Table(box=None, pad_edge=False)
-    for heading in ("study", "title", "run by", "this node is", "proposed", "decision", "state"):
-        table.add_column(heading, header_style="dim", no_wrap=heading == "study")  # an id is copied whole
-    for item in found:
-        proposed = shown_time(item.propose_time_ms) if item.propose_time_ms else "by file"
-        decision = decision_word(item.decision)
-        table.add_row(
-            item.study_id.hex()[:12], item.title, item.collector, item.role, proposed,
-            f"{decision}: {item.reason}" if item.reason else decision, item.state or "-",
-        )  # fmt: skip
-    console.print(table)
-    if any(decision_word(item.decision) == "waiting" for item in found):
-        console.print(
-            "\n`trimask node studies ID` says what a study asks and promises; then `approve ID` or `refuse ID`."
-        )
-    return 0
+    rotate = commands.add_parser(
+        "rotate-storage-key",
+        help="wrap the store's data keys under a fresh master key",
+        description="Add a master key to storage.keys and wrap every data key of the store under it; the node may run. "
+        "Older master keys are kept, for backups made before, until --destroy-retired.",
+    )
+    _add_config(rotate)
+    rotate.add_argument(
+        "--destroy-retired",
+        action="store_true",
+        help="then destroy the older master keys: backups and database logs from before cannot be read ever again",
+    )
+    rotate.set_defaults(run=_run("node_store", "run_rotate"))
 
 
-def run_approve(args: argparse.Namespace) -> int:
-    """Approve a study at the node."""
-    from trimask_server.commands.operator import Operator
-    from trimask_terminal.study_view import agreed_to, make_console
-    from trimask_theory.planning.study_plan import verify_guarantees
-
-    operator, console = Operator.of(args.config), make_console()
-    proposal, signed = operator.show(args.study)
-    console.quiet = args.json
-    if not agreed_to(
-        signed.study, proposal.role, console, recompute=verify_guarantees, sure=args.yes or args.json
-    ):
-        console.print("Not approved; nothing was signed.")
-        return 1
-    operator.approve(signed.study.id)
-    if args.json:
-        print_json({"id": signed.study.id.hex(), "role": proposal.role, "decision": "approved"})
-    console.print(f"Approved as {proposal.role}; the study's owner can gather the signature now.")
-    return 0
-
-
-def run_refuse(args: argparse.Namespace) -> int:
-    """Refuse a study at the node."""
-    from trimask_server.commands.operator import Operator
-
-    operator = Operator.of(args.config)
-    proposal, signed = operator.show(args.study)
-    operator.refuse(signed.study.id, args.reason)
-    if args.json:
-        print_json(
-            {"id": signed.study.id.hex(), "role": proposal.role, "decision": "refused", "reason": args.reason}
-        )
-    else:
-        stopped = "; this node accepts no more submissions to it" if proposal.state == "open" else ""
-        print(
-            f"Refused {signed.study.title!r}{stopped}. The study's owner sees the reason with `trimask study approvals`."
-        )
-    return 0
+def _add_sealing_key(commands: Subparsers) -> None:
+    rotate = commands.add_parser(
+        "rotate-sealing-key",
+        help="make a right provider's next sealing keys",
+        description="Make a new sealing key of each kind, hybrid and classical. They are pending at first, so that every "
+        "process of the node has them before a device does, then devices that ask seal to them; the old ones are still "
+        "accepted for --overlap after that. A device that stays offline longer loses what it sealed, so let the overlap "
+        "exceed that.",
+    )
+    _add_config(rotate)
+    rotate.add_argument(
+        "--overlap",
+        type=parse_span,
+        default="30d",
+        metavar="TIME",
+        help="how long the old key stays valid (30d)",
+    )
+    rotate.add_argument(
+        "--pending", type=parse_span, default="10m", metavar="TIME", help="until the new key is used (10m)"
+    )
+    rotate.set_defaults(run=_run("node_store", "run_rotate_sealing_key"))
 
 
-def run_drain(args: argparse.Namespace) -> int:
-    """Drain, or accept new work again."""
-    from trimask_server.commands.operator import Operator
+def _since(text: str) -> int:
+    """Milliseconds since 1970 of a day, or of a span before now."""
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        try:
+            return int(dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp() * 1000)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a day") from None
+    return int(dt.datetime.now(dt.UTC).timestamp() * 1000) - duration_ms(text)
 
-    running = Operator.of(args.config).drain(resume=args.resume)
-    if args.json:
-        print_json({"draining": not args.resume, "running": running})
-    elif args.resume:
-        print("New work is accepted again.")
-    else:
-        still = f"{running} tasks still run" if running else "nothing runs any more"
-        print(
-            f"Draining: no new submissions are accepted and no attempts started; devices and the collector wait. "
-            f"{still.capitalize()}."
-        )
-    return 0
+
+def parse_span(text: str) -> int:
+    """Milliseconds from "30d", "12h", "10m" or "45s"."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError("give a number and a unit, such as 30d, 12h, 10m or 45s")
+    return int(match[1]) * _UNITS[match[2]] * 1000

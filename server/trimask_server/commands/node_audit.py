@@ -3,80 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import re
-from collections.abc import Iterable
+import json
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trimask_terminal.options import Subparsers, add_json, duration_ms, print_json
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from trimask_server.runtime.audit import AuditEntry
-
-
-def register(commands: Subparsers) -> None:
-    """Add the command to those of `trimask node`."""
-    audit = commands.add_parser(
-        "audit",
-        help="read the audit log, check it, export it",
-        description="Read the node's audit log. --verify recomputes the whole chain and every signature and compares its "
-        "end with the heads that were kept; status 1 if anything is amiss. An exported log is checked anywhere with --file "
-        "and --identity, without the node.",
-    )
-    audit.add_argument("--config", type=Path, metavar="FILE", help="the node's node.toml")
-    audit.add_argument(
-        "--file", type=Path, metavar="LOG", help="an exported log instead of the running node's"
-    )
-    audit.add_argument(
-        "--identity", metavar="HEX|CARD", help="with --file: the node's public identity, or its node.json"
-    )
-    audit.add_argument("--verify", action="store_true", help="check every hash and signature")
-    audit.add_argument(
-        "--heads", type=Path, nargs="+", default=[], metavar="FILE",
-        help="heads kept elsewhere, such as `trimask study status --json` prints: the log must reach them",
-    )  # fmt: skip
-    audit.add_argument(
-        "--since", type=_since, metavar="TIME", help="show entries from a day (2026-11-01) or span (7d) on"
-    )
-    audit.add_argument(
-        "--out",
-        type=Path,
-        metavar="LOG",
-        help="export the whole log, an entry a line, and its head",
-    )
-    audit.add_argument("--follow", action="store_true", help="go on showing entries as they come")
-    add_json(audit)
-    audit.set_defaults(run=run_audit)
-
-
-def _since(text: str) -> int:
-    """Milliseconds since 1970 of a day, or of a span before now."""
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-        try:
-            return int(dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp() * 1000)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a day") from None
-    return int(dt.datetime.now(dt.UTC).timestamp() * 1000) - duration_ms(text)
+from trimask_core.basics.errors import ConfigError, VerificationError
+from trimask_core.study.party import load_party
+from trimask_server.commands.operator import Operator
+from trimask_server.runtime.audit import AuditEntry, AuditHead, ChainReport, verify_chain
+from trimask_terminal.options import print_json, shown_time
+from trimask_terminal.study_view import make_console
 
 
 def run_audit(args: argparse.Namespace) -> int:
     """Show, check, export."""
-    from trimask_core.basics.errors import ConfigError
-    from trimask_server.commands import audit_view
-    from trimask_server.commands.operator import Operator
-    from trimask_server.runtime.audit import AuditHead, verify_chain
-
     if (args.config is None) == (args.file is None):
         raise ConfigError("give --config node.toml for a running node, or --file LOG for an exported log")
     heads: list[AuditHead] = []
     if args.file is not None:
         if args.identity is None:
             raise ConfigError("--file needs --identity: the node's public identity, or its node.json")
-        identity, entries = audit_view.read_identity(args.identity), list(audit_view.read_log(args.file))
+        identity, entries = read_identity(args.identity), list(read_log(args.file))
         beside = args.file.with_name(f"{args.file.name}.head")
         if beside.exists():
-            heads += audit_view.read_heads(beside, identity)
+            heads += read_heads(beside, identity)
     else:
         operator = Operator.of(args.config)
         identity, kept = (
@@ -87,7 +40,7 @@ def run_audit(args: argparse.Namespace) -> int:
         if kept is not None:
             heads.append(kept)
     for path in args.heads:
-        heads += audit_view.read_heads(path, identity)
+        heads += read_heads(path, identity)
     if args.out is not None and entries:
         args.out.write_text("".join(f"{entry.to_json()}\n" for entry in entries), encoding="utf-8")
         last = entries[-1]
@@ -95,7 +48,7 @@ def run_audit(args: argparse.Namespace) -> int:
         args.out.with_name(f"{args.out.name}.head").write_text(head.to_json() + "\n", encoding="ascii")
     if args.verify:
         report = verify_chain(entries, identity, heads)
-        words = audit_view.report_words(report, heads)
+        words = report_words(report, heads)
         if args.json:
             print_json(
                 {
@@ -123,21 +76,16 @@ def run_audit(args: argparse.Namespace) -> int:
 
 
 def _show(entries: Iterable[AuditEntry], *, as_json: bool) -> None:
-    from trimask_server.commands import audit_view
-    from trimask_terminal.study_view import make_console
 
     console = make_console()
     for entry in entries:
         if as_json:
             print(entry.to_json())
         else:
-            console.print(audit_view.line(entry), soft_wrap=True)
+            console.print(line(entry), soft_wrap=True)
 
 
 def _follow(args: argparse.Namespace, after: int) -> None:
-    import time
-
-    from trimask_server.commands.operator import Operator
 
     operator = Operator.of(args.config)
     while True:
@@ -145,3 +93,81 @@ def _follow(args: argparse.Namespace, after: int) -> None:
         fresh = list(operator.audit(after))
         _show(fresh, as_json=args.json)
         after = fresh[-1].sequence if fresh else after
+
+
+_LOUD = {"study_refused", "requests_refused", "log_cut_short", "keys_changed", "peer_log_rewritten"}
+
+
+def line(entry: AuditEntry) -> Text:
+    """One entry in a line."""
+    details = json.loads(entry.details)
+    words = " ".join(f"{key}={_word(value)}" for key, value in details.items())
+    style = "yellow" if entry.kind in _LOUD else ""
+    return Text.assemble(
+        (f"{entry.sequence:>6}  {shown_time(entry.time_ms)}  ", "dim"),
+        (f"{entry.kind:<20}", style),
+        f"  {words}",
+    )
+
+
+def _word(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}:{count}" for key, count in value.items())
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    text = str(value)
+    return text[:12] if len(text) >= 32 and all(letter in "0123456789abcdef" for letter in text) else text
+
+
+def read_log(path: Path) -> Iterator[AuditEntry]:
+    """An exported log, an entry a line."""
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            if text.strip():
+                try:
+                    yield AuditEntry.from_json(text)
+                except VerificationError as error:
+                    raise ConfigError(f"{path}, line {number}: {error}") from None
+
+
+def read_heads(path: Path, identity: bytes) -> list[AuditHead]:
+    """Heads somebody kept: a head's own file, or what `trimask study status --json` printed; only this node's count."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        found = data["audit_heads"].values() if "audit_heads" in data else [data]
+        heads = [AuditHead.from_json(json.dumps(item)) for item in found]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} has no audit head: {error}") from None
+    return [head for head in heads if _is_of(head, identity)]
+
+
+def _is_of(head: AuditHead, identity: bytes) -> bool:
+    try:
+        head.verify(identity)
+    except VerificationError:
+        return False
+    return True
+
+
+def read_identity(text: str) -> bytes:
+    """A public identity: 64 hexadecimal digits, or a node's card (node.json)."""
+    if Path(text).is_file():
+        return load_party(Path(text)).identity
+    try:
+        identity = bytes.fromhex(text)
+    except ValueError:
+        identity = b""
+    if len(identity) != 32:
+        raise ConfigError("--identity must be 64 hexadecimal digits, or a node's card (node.json)")
+    return identity
+
+
+def report_words(report: ChainReport, heads: Iterable[AuditHead]) -> str:
+    """The result in a sentence or two."""
+    if not report.whole:
+        return f"BROKEN at entry {report.broken_at}: {report.why}. {report.entries:,} entries before it are as they were."
+    known = [head.sequence for head in heads]
+    against = (
+        f" It reaches the kept head {max(known)}." if known else " No kept head to compare its end with."
+    )
+    return f"Whole: {report.entries:,} entries, every hash and signature holds; head {report.last.hash.hex()}.{against}"

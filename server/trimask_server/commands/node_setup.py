@@ -1,84 +1,35 @@
-"""`trimask node init|card`: a node from nothing, and what its operator hands to a study's owner."""
+"""`trimask node init|card`: a node from nothing, and what its operator hands to a study's owner.
+
+Keys, a certificate request, settings and the card are made where they are used and never anywhere else. Existing files are
+kept, so it can be run again after an upgrade to make what a newer version needs.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from trimask_terminal.options import Subparsers, add_json, print_json
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-
-def register(commands: Subparsers) -> None:
-    """Add both to the commands of `trimask node`."""
-    init = commands.add_parser(
-        "init",
-        help="make a node's keys, settings, certificate request and card",
-        description="Make the keys of one node where it will run, its node.toml, a certificate request for your authority, "
-        "and the card for study owners. What is there already is kept: run it again to make what is missing. Run it as the "
-        "user that runs the node.",
-    )
-    init.add_argument(
-        "folder", type=Path, metavar="DIR", help="folder for node.toml and keys/, such as /etc/trimask"
-    )
-    init.add_argument("--name", required=True, metavar="NAME", help="collector, R1, R2, ... or L1, L2, ...")
-    init.add_argument(
-        "--dns", required=True, metavar="NAME", help="the DNS name of the node, as r2.example.org"
-    )
-    init.add_argument("--organisation", required=True, help="who runs it; participants are shown this")
-    init.add_argument(
-        "--data", type=Path, default=Path("data"), metavar="DIR", help="where its store goes (default data)"
-    )
-    init.add_argument(
-        "--listen", default="0.0.0.0:7400", metavar="HOST:PORT", help="for devices (default 0.0.0.0:7400)"
-    )
-    init.add_argument(
-        "--peer-listen",
-        default="0.0.0.0:7401",
-        metavar="HOST:PORT",
-        help="for nodes and the owner (default 0.0.0.0:7401)",
-    )
-    init.add_argument(
-        "--http-listen",
-        default="127.0.0.1:7402",
-        metavar="HOST:PORT",
-        help="health and metrics (default 127.0.0.1:7402)",
-    )
-    init.add_argument(
-        "--https-listen",
-        default="",
-        metavar="HOST:PORT",
-        help="for browsers, in studies with [web], such as 0.0.0.0:443 (default: none)",
-    )
-    init.add_argument(
-        "--https",
-        default="",
-        metavar="ORIGIN",
-        help="where browsers reach it (default https://NAME with the port of --https-listen)",
-    )
-    init.add_argument(
-        "--owner-dns", default="", metavar="NAME", help="collector: the name in the owner's certificate"
-    )
-    add_json(init)
-    init.set_defaults(run=run_init)
-
-    card = commands.add_parser(
-        "card",
-        help="print the node's public identity, for study owners, with a fingerprint to read aloud",
-        description="Print the node's card (name, addresses, public keys) and its fingerprint. The owner makes studies of "
-        "cards; `trimask study show` and `trimask node studies ID` print the same fingerprint.",
-    )
-    card.add_argument("--config", type=Path, required=True, metavar="FILE", help="the node's node.toml")
-    card.add_argument("--out", type=Path, metavar="FILE", help="write the card there, for the owner")
-    add_json(card)
-    card.set_defaults(run=run_card)
+from trimask_core.basics.encoding import check_letters
+from trimask_core.basics.errors import ConfigError
+from trimask_core.crypto.sealing import SEALINGS
+from trimask_core.study.party import Party, fingerprint, load_party, role_of_name
+from trimask_server.local.keys import CARD_FILE, card_text, make_secrets, own_card, settings_text
+from trimask_server.runtime.ports import split_address
+from trimask_server.settings.config import load_config
+from trimask_server.store.data_keys import create_secret
+from trimask_terminal.options import print_json
 
 
 def run_init(args: argparse.Namespace) -> int:
     """Make what is missing, and say what comes next."""
-    from trimask_core.study.party import fingerprint
-    from trimask_server.local.keys import own_card
-    from trimask_server.local.own_node import OwnNode, make_own_node
-
     node = OwnNode(
         name=args.name,
         dns_name=args.dns,
@@ -115,13 +66,6 @@ def run_init(args: argparse.Namespace) -> int:
 
 def run_card(args: argparse.Namespace) -> int:
     """Print or write the card."""
-    import json
-
-    from trimask_core.crypto.sealing import SEALINGS
-    from trimask_core.study.party import fingerprint
-    from trimask_server.local.keys import own_card
-    from trimask_server.settings.config import load_config
-
     card = own_card(load_config(args.config).keys)
     if args.out is not None:
         args.out.write_text(json.dumps(card.to_dict(), indent=1) + "\n", encoding="utf-8")
@@ -152,3 +96,104 @@ def _origin(dns_name: str, listen: str) -> str:
         return ""
     port = listen.rpartition(":")[2]
     return f"https://{dns_name}" if port == "443" else f"https://{dns_name}:{port}"
+
+
+REQUEST_FILE = "tls.csr"
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+
+
+@dataclass(frozen=True)
+class OwnNode:
+    """The choices for a new node. `address`, `peer_address` and `https` are where others reach it."""
+
+    name: str
+    dns_name: str
+    organisation: str
+    data: Path
+    address: str
+    peer_address: str
+    listen: str
+    peer_listen: str
+    http_listen: str
+    owner_tls_name: str = ""
+    https_listen: str = ""
+    https: str = ""
+
+
+def make_own_node(folder: Path, node: OwnNode) -> dict[str, str]:
+    """Make what is missing in `folder` (node.toml) and `folder`/keys; each file, and whether it was made or kept."""
+    role = role_of_name(node.name)
+    _check(node, role)
+    keys = folder / "keys"
+    if (keys / CARD_FILE).exists():
+        _refuse_another(keys / CARD_FILE, node)
+    keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = make_secrets(keys, role)
+    made[keys / "tls.key"] = made[keys / REQUEST_FILE] = _request_certificate(keys, node.dns_name)
+    made[keys / CARD_FILE] = not (keys / CARD_FILE).exists()
+    (keys / CARD_FILE).write_text(card_text(own_card(keys, _party(node))), encoding="utf-8")
+    settings = folder / "node.toml"
+    if first := not settings.exists():
+        settings.write_text(_settings(node, role), encoding="utf-8")
+    made[settings] = first
+    return {str(path): "made" if fresh else "kept" for path, fresh in made.items()}
+
+
+def _check(node: OwnNode, role: str) -> None:
+    """Refuse choices that no node could be reached or known by, before anything is made."""
+    if not _DNS_NAME.fullmatch(node.dns_name) or node.dns_name.rpartition(".")[2].isdigit():
+        raise ConfigError(
+            f"{node.dns_name!r} is not a DNS name: give the name by which others reach the node, in lower case, as "
+            "r2.example.org (peers know a node by the name in its certificate, never by an IP address)"
+        )
+    if not node.organisation.strip():
+        raise ConfigError("the organisation must not be empty: participants are shown who runs the node")
+    check_letters(_party(node).to_dict())
+    settings = ["peer_listen", "http_listen", "https_listen", *([] if role == "left" else ["listen"])]
+    for setting in settings:
+        address = getattr(node, setting)
+        if address:
+            split_address(setting, address)
+
+
+def _request_certificate(keys: Path, dns_name: str) -> bool:
+    """A key for TLS, and a request that an authority signs: the key itself never leaves the folder."""
+    if (keys / "tls.key").exists():
+        return False
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, dns_name)]))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(dns_name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (keys / REQUEST_FILE).write_bytes(request.public_bytes(serialization.Encoding.PEM))
+    return create_secret(keys / "tls.key", pem.decode("ascii"))
+
+
+def _refuse_another(path: Path, node: OwnNode) -> None:
+    """Refuse settings that belong to another node than the one in the folder."""
+    card = load_party(path)
+    if card.name != node.name or card.tls_name != node.dns_name:
+        raise ConfigError(
+            f"{path} is the card of {card.name} ({card.tls_name}), not of {node.name} ({node.dns_name}): give another folder"
+        )
+
+
+def _party(node: OwnNode) -> Party:
+    return Party(
+        node.name, node.organisation, node.address, node.peer_address, node.dns_name, b"", https=node.https
+    )
+
+
+def _settings(node: OwnNode, role: str) -> str:
+    more = ['log_format = "json"']
+    if role == "collector":
+        owner = json.dumps(node.owner_tls_name or "owner.trimask.local")
+        more.append(f"owner_tls_name = {owner}  # the name in the owner's certificate")
+    listens = ("" if role == "left" else node.listen, node.peer_listen, node.https_listen, node.http_listen)
+    return settings_text(role, node.name, str(node.data), "keys", listens, more)

@@ -23,7 +23,6 @@ import uvloop
 
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
-from trimask_server.access.gate import Gate
 from trimask_server.access.governance import (
     Count,
     NodeServicer,
@@ -31,6 +30,7 @@ from trimask_server.access.governance import (
     Proposals,
     ProposalServicer,
 )
+from trimask_server.access.permissions import Gate
 from trimask_server.programs.node_lock import claim_node
 from trimask_server.right.batches import IncompleteRows, RightBatchServicer
 from trimask_server.right.invitations import InvitationServicer
@@ -38,8 +38,7 @@ from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing, SealingRing, load_ring
 from trimask_server.right.submissions import SubmissionServicer
 from trimask_server.runtime.context import NodeContext, make_context
-from trimask_server.runtime.garbage import collect_forever
-from trimask_server.runtime.host import Host, Services
+from trimask_server.runtime.host import Host, Services, collect_forever
 from trimask_server.runtime.key_files import look_at_keys
 from trimask_server.runtime.logs import configure_tracing, make_handler
 from trimask_server.settings.config import NodeConfig, NodeRole, load_config
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
     from trimask_core.study.definition import Study
-    from trimask_server.collector.releases.budget_ledger import Answers
+    from trimask_server.collector.releases import Answers
 
 
 SUITES: dict[str, Suite] = {suite.name: suite for suite in (RowsSuite(), MomentsSuite())}
@@ -154,12 +153,11 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
 def _collector(host: Host) -> Node:
     # Imported here and not above: providers do not need these.
     from trimask_server.access.tokens import TokenStore
-    from trimask_server.collector.console.records import Clerk, Records, ScheduledOpens
     from trimask_server.collector.ledger import Ledger
     from trimask_server.collector.provider_status import ProviderStatus
     from trimask_server.collector.publication import AdmissionOwnerServicer, Catalogue, DatasetServicer
-    from trimask_server.collector.releases.service import ReleaseOwnerServicer, ReleaseServicer
-    from trimask_server.collector.services import StudyOwnerServicer, StudyServicer
+    from trimask_server.collector.releases import ReleaseOwnerServicer, ReleaseServicer
+    from trimask_server.collector.services import Clerk, StudyOwnerServicer, StudyServicer
     from trimask_server.collector.study_leases import Drivers
 
     context = host.context
@@ -169,8 +167,7 @@ def _collector(host: Host) -> Node:
     provider_status = ProviderStatus(context)
     suites = ByStudy({name: suite.collector(host, provider_status) for name, suite in SUITES.items()})
     drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
-    opens = ScheduledOpens(context.database, context.audit)
-    studies = StudyServicer(context, ledger, catalogue, provider_status, opens)
+    studies = StudyServicer(context, ledger, catalogue, provider_status)
 
     def answers(study: Study) -> Answers:
         found = suites.of(study).answers
@@ -183,31 +180,24 @@ def _collector(host: Host) -> Node:
         ReleaseServicer(context, answers),
     ]
     # The owner, known by certificate, finds everything on one connection.
-    owned = StudyOwnerServicer(context, proposals, drivers, opens)
+    owned = StudyOwnerServicer(context, proposals, drivers, ledger)
     owner: list[object] = [
         owned,
         ReleaseOwnerServicer(context, answers),
-        AdmissionOwnerServicer(context, tokens, opens.has),
+        AdmissionOwnerServicer(context, tokens, ledger.is_scheduled),
     ]
-
-    records = Records(context.database, context.audit)
-    clerk = Clerk(context, records, opens, owned.open)
+    clerk = Clerk(context, ledger, owned.open)
 
     def begin() -> None:
         host.spawn(drivers.run(), "driving studies")
         host.spawn(clerk.run(), "the console's clerk")
 
     def pages() -> list[RouteDef]:
-        from trimask_server.collector.console.pages import Console, budget_lines
-        from trimask_server.collector.releases.budget_ledger import BudgetLedger
+        from trimask_server.collector.console import Console
         from trimask_server.collector.status_page import StatusPages
 
         shown = StatusPages(context, catalogue, studies)
-        lines = partial(budget_lines, BudgetLedger(context.database))
-        return [
-            *shown.routes(),
-            *Console(context, shown, catalogue, tokens, records, lines).routes(),
-        ]
+        return [*shown.routes(), *Console(context, shown, catalogue, tokens).routes()]
 
     services = Services(
         gate=partial(Gate, context, tokens),

@@ -33,7 +33,7 @@ from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import plan_message, sign_bound, split_ids
 from trimask_server.right.row_intake import INCOMPLETE, list_again
 from trimask_server.right.rows import RowStore

@@ -41,7 +41,7 @@ from trimask_server.runtime.tls import OPERATOR_CERTIFICATE, Certificates, TlsMa
 from trimask_server.settings.config import NodeConfig, NodeRole
 from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import open_store
-from trimask_server.store.interface import ObservedStore, Store
+from trimask_server.store.interface import GroupedStore, Store
 from trimask_server.store.studies import StudyRegistry
 
 
@@ -304,12 +304,6 @@ class NodeContext:
         except StudyError as error:
             raise Refused(Reason.NOT_YOUR_ROLE, str(error)) from None
 
-    def require_collector_of(self, study: Study) -> None:
-        """Refuse a study that another node collects."""
-        role = self.role_in(study)
-        if role != "collector":
-            raise Refused(Reason.NOT_YOUR_ROLE, f"this node is {role} in the study, not its collector")
-
 
 def make_context(
     role: NodeRole,
@@ -329,7 +323,7 @@ def make_context(
     log = logs.configure(config.name, config.log_format)
     database = database or open_store(config, role)
     metrics, tracer = Metrics(), tracer_in_use()
-    if isinstance(database, ObservedStore):
+    if isinstance(database, GroupedStore):
         database.observe(metrics.observe_commit)
     audit = AuditLog(database, keys.identity, clock, Path(config.data) if config.data else None, log)
     material = TlsMaterial(keys.certificate, keys.private_key, keys.roots, keys.operator)

@@ -2,6 +2,13 @@
 
 A background task that fails is logged, and all of them are cancelled when the node stops. Clock skew between nodes, with
 which invitations, tokens and certificates expire too early or too late, is measured and said.
+
+Studies closed long ago are erased; the owner of each table erases its part (`store.interface`). At a right or left
+provider: rows (already erased with their blocks), ids, hashes, plans, which invitation came with which submission, the
+proposal, data keys. At the collector: plans, with the ids in them, the proposal, notes and counts. What stays: the study's
+id, so that it can never be registered and filled again; at the collector also the published datasets, whose manifests hold
+the signed study, the tokens that open them, the state of each release and the budget ledger. A study that still answers
+questions is not touched.
 """
 
 from __future__ import annotations
@@ -15,24 +22,62 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
+from trimask_core.basics.clock import jitter
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.refusals import Alarm
 from trimask_core.study.party import Party
 from trimask_proto.v1 import node_pb2
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_server.runtime.context import NodeContext
-from trimask_server.runtime.garbage import AfterCollection, nothing_after
 from trimask_server.runtime.interceptors import Admission
 from trimask_server.runtime.metrics import Check, Health, Readiness, check_readiness, try_write
 from trimask_server.runtime.ports import Bound, Port
 from trimask_server.settings.config import VERSION
-from trimask_server.store.interface import StoreError
+from trimask_server.store.interface import Erasers, StoreError
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
     from trimask_server.runtime.http_port import HttpPort
     from trimask_server.runtime.https_port import HttpsPort
+
+
+_ROUND_SECONDS = 3600.0
+_DAY_MS = 24 * 3600 * 1000
+AfterCollection = Callable[[int], Awaitable[None]]
+
+
+async def nothing_after(_: int) -> None:
+    """For a node with nothing else to erase than studies."""
+
+
+async def collect_forever(
+    node: NodeContext, erasers: Erasers, after: AfterCollection = nothing_after
+) -> None:
+    """A round every hour or so; jittered, so that the nodes of an institution do not all vacuum at once."""
+    while True:
+        await node.clock.sleep(_ROUND_SECONDS * (0.5 + jitter(node.source)))
+        try:
+            await collect_garbage(node, erasers, after)
+        except Exception:
+            # Whatever it was (a full disk, for example), the next round must come.
+            node.log.exception("failed while collecting garbage")
+
+
+async def collect_garbage(
+    node: NodeContext, erasers: Erasers, after: AfterCollection = nothing_after
+) -> list[bytes]:
+    """One round; the studies that were erased. The role's `after` is then called with the time."""
+    now = node.clock.now_ms()
+    gone = await node.studies.collect(erasers, now, round(node.config.keep_closed_days * _DAY_MS))
+    for study_id, rows in gone.items():
+        node.metrics.collected_studies.inc()
+        node.metrics.erased_rows.labels("collected").inc(rows)
+        node.log.info("collected study=%s: erased what was left, rows=%d", study_id.hex()[:12], rows)
+    if gone:
+        await node.database.scrub()
+    await after(now)
+    return list(gone)
 
 
 SKEW_SECONDS = 5.0
@@ -125,7 +170,7 @@ _NOT_STORED = (
 
 
 class GateOfPort(Protocol):
-    """Makes the gate of a port: who may call what there (`access.gate`)."""
+    """Makes the gate of a port: who may call what there (`access.permissions`)."""
 
     def __call__(self, *, mutual: bool) -> Admission:
         """For the peer port (`mutual` TLS) or the public one."""

@@ -53,7 +53,7 @@ def status_of(reason: AnyReason) -> grpc.StatusCode:
 
 
 class Admission(Protocol):
-    """What is asked before a handler runs; `access.gate` answers."""
+    """What is asked before a handler runs; `access.permissions` answers."""
 
     async def admit(self, method: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         """Raise `Refused` unless the caller may."""

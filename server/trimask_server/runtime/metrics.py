@@ -34,7 +34,7 @@ from trimask_proto.v1 import common_pb2
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.tls import Certificates
 from trimask_server.settings.config import VERSION, NodeConfig, NodeRole
-from trimask_server.store.interface import ObservedStore, Store, StoreError, Transaction, count_states
+from trimask_server.store.interface import GroupedStore, Store, StoreError, Transaction, count_states
 
 _LOOK_SECONDS = 1.0
 _FACT = "draining"
@@ -457,7 +457,7 @@ def _of_memory(node: Scraped, found: Readiness) -> list[Metric]:
         GaugeMetricFamily(
             "trimask_store_queue_depth",
             "Writes waiting for the store.",
-            value=node.database.depth if isinstance(node.database, ObservedStore) else 0,
+            value=node.database.depth if isinstance(node.database, GroupedStore) else 0,
         ),
         GaugeMetricFamily("trimask_draining", "1 while the node drains.", value=int(node.drain.on)),
     ]

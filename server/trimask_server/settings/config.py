@@ -16,10 +16,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.typed_table import nearest
+from trimask_core.study.party import role_of_name
 
 NodeRole = Literal["collector", "right", "left"]
 _TOML_TYPES: dict[str, tuple[type, ...]] = {
@@ -179,6 +180,12 @@ def load_config(path: Path, role: NodeRole | None = None) -> NodeConfig:
         return read_config(data, path.parent, role)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def load_own_config(path: Path) -> tuple[NodeConfig, NodeRole]:
+    """A node's configuration, and its role, which its name says."""
+    role = cast("NodeRole", role_of_name(load_config(path).name))
+    return load_config(path, role), role
 
 
 def read_config(data: Mapping[str, Any], base: Path, role: NodeRole | None) -> NodeConfig:

@@ -28,8 +28,16 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_server.store import postgres_schema
-from trimask_server.store.group_writer import GroupWriter, RunAgain
-from trimask_server.store.interface import Each, Migration, StoreError, Transaction, as_migration
+from trimask_server.store.interface import (
+    Each,
+    GroupedStore,
+    GroupWriter,
+    Migration,
+    RunAgain,
+    StoreError,
+    Transaction,
+    as_migration,
+)
 from trimask_server.store.postgres_schema import Connection, PostgresTransaction, is_lost
 
 T = TypeVar("T")
@@ -160,7 +168,7 @@ class _PostgresSession:
         self._drop()
 
 
-class PostgresStore:
+class PostgresStore(GroupedStore):
     """A store in one schema of a PostgreSQL database. It is made, and brought up to the newest migration, when opened."""
 
     def __init__(
@@ -198,22 +206,13 @@ class PostgresStore:
                 Reason.STORE_UNAVAILABLE, "this node's database is unreachable; try again in a minute"
             )
 
-    @property
-    def depth(self) -> int:
-        """See `Store`."""
-        return self._writer.depth
-
-    def observe(self, tell: Callable[[int, float], None]) -> None:
-        """See `Store`."""
-        self._writer.observe = tell
-
     async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
         self._refuse_while_down()
-        return await self._writer.write(function, exclusive=exclusive)
+        return await super().write(function, exclusive=exclusive)
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         self._refuse_while_down()
-        return await self._writer.write_each(function, item)
+        return await super().write_each(function, item)
 
     async def read(self, function: Callable[[Transaction], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, function)

@@ -15,8 +15,7 @@ from psycopg import sql
 
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_server.store.group_writer import RunAgain
-from trimask_server.store.interface import Migration, StoreError
+from trimask_server.store.interface import Migration, RunAgain, StoreError
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 # Shut down, crashed, starting up, or idle for too long; serialization failure, deadlock.

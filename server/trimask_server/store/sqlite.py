@@ -15,11 +15,16 @@ from typing import Any, TypeVar
 
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_server.store.group_writer import GroupWriter
-from trimask_server.store.interface import Each, Migration, StoreError, Transaction, as_migration
+from trimask_server.store.interface import (
+    GroupedStore,
+    GroupWriter,
+    Migration,
+    StoreError,
+    Transaction,
+    as_migration,
+)
 
 T = TypeVar("T")
-Item = TypeVar("Item")
 _GENERATION_BYTES = 16
 
 
@@ -92,7 +97,7 @@ class _SqliteSession:
         self._connection.close()
 
 
-class SqliteStore:
+class SqliteStore(GroupedStore):
     """A store in one file. It is made, and brought up to the newest migration, when it is opened."""
 
     def __init__(self, path: Path, migrations: Sequence[Migration | str]) -> None:
@@ -129,21 +134,6 @@ class SqliteStore:
         connection.execute("PRAGMA wal_autocheckpoint=8192")  # the usual 1000 pages are a few groups of rows
         connection.execute("PRAGMA secure_delete=ON")  # erased rows are overwritten with zeros
         return connection
-
-    @property
-    def depth(self) -> int:
-        """See `Store`."""
-        return self._writer.depth
-
-    def observe(self, tell: Callable[[int, float], None]) -> None:
-        """See `Store`."""
-        self._writer.observe = tell
-
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
-        return await self._writer.write(function, exclusive=exclusive)
-
-    async def write_each(self, function: Each[Item, T], item: Item) -> T:
-        return await self._writer.write_each(function, item)
 
     async def read(self, function: Callable[[Transaction], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, self._read, function)

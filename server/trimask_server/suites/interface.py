@@ -21,7 +21,7 @@ from trimask_server.settings.config import NodeRole
 from trimask_server.store.interface import Erasers, Store
 
 if TYPE_CHECKING:
-    from trimask_server.collector.releases.budget_ledger import Answers
+    from trimask_server.collector.releases import Answers
 
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from trimask_server.collector.provider_status import Assigned, RightCalls
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
-from trimask_server.store.block_table import Block
+from trimask_server.store.release_table import Block
 from trimask_server.suites.rows import left_masking, masking_attempt
 from trimask_server.suites.rows.masking_attempt import CollectionServicer
 from trimask_server.suites.rows.right_masking import RightMaskingServicer

@@ -15,7 +15,7 @@ from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
 from trimask_rogue import RogueCollector, batch_name, refused_with
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.suites.moments import batch_check
 from trimask_server.suites.moments.batch_check import Rounds, pack_values
 from trimask_server.suites.moments.batch_store import BatchStore, verdict_message

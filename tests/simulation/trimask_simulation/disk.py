@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trimask_server.store.group_writer import GroupWriter, RunAgain
-from trimask_server.store.interface import Migration, Transaction
+from trimask_server.store.interface import GroupWriter, Migration, RunAgain, Transaction
 from trimask_server.store.sqlite import SqliteStore, _SqliteSession, migrate
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process

@@ -2,7 +2,7 @@
 
 A row's payload is sealed and encrypted; after its block is pooled the payload is NULL and the id and hash remain, so that
 the submission cannot come a second time. A withdrawn row keeps its id alone. States of blocks and releases are in
-`store/block_table.py`, `held_blocks.py` and `release_table.py`. At the collector a block's A X is never here: only the
+`store/release_table.py` and `held_blocks.py`. At the collector a block's A X is never here: only the
 release's running factor. `sequence` is the order in which rows came, blocks were planned and datasets were published.
 
 Of a block that it unmasks a provider has its blinded component, encrypted, until the block is pooled; from the moment it is

@@ -24,8 +24,7 @@ from trimask_server.collector.provider_status import ProviderStatus, keep_audit_
 from trimask_server.collector.publication import Catalogue, Tally
 from trimask_server.protocol.plans import right_roles, split_ids, worker_of
 from trimask_server.runtime.context import NodeContext
-from trimask_server.store.block_table import Block
-from trimask_server.store.release_table import Release, answers_state
+from trimask_server.store.release_table import Block, Release, answers_state
 from trimask_server.suites.moments.publisher import ReleaseLedger, erase_totals, gather, publish
 
 _BATCH = 1024

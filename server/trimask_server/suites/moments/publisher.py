@@ -42,7 +42,7 @@ from trimask_server.collector.publication import (
 from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
-from trimask_server.store import block_table, release_table
+from trimask_server.store import release_table
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.store.release_table import Release, ReleaseState
 
@@ -97,7 +97,7 @@ class ReleaseLedger:
 
     async def batches(self, study_id: bytes, number: int) -> list[bytes]:
         """The batches of a release, in the order they were planned."""
-        blocks = await self.database.read(lambda tx: block_table.of_release(tx, study_id, number))
+        blocks = await self.database.read(lambda tx: release_table.blocks_of(tx, study_id, number))
         return [block.block_id for block in blocks]
 
     async def answered_from(self, study_id: bytes) -> tuple[int, list[bytes]]:

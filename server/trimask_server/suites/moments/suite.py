@@ -14,7 +14,7 @@ from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.collector.driver import BatchDriver, Driver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
@@ -32,7 +32,7 @@ from trimask_server.suites.moments.deliveries import Deliveries
 from trimask_server.suites.moments.key_exchange import KeyExchange
 
 if TYPE_CHECKING:
-    from trimask_server.collector.releases.budget_ledger import Answers
+    from trimask_server.collector.releases import Answers
 
 
 class MomentsPeerServicer(moments_pb2_grpc.MomentsPeerServiceServicer):

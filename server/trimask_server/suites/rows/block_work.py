@@ -39,10 +39,9 @@ from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.logs import current_request, current_study, span
 from trimask_server.store import release_table
-from trimask_server.store.block_table import Block
 from trimask_server.store.data_keys import Vault, destroy_keys, release_scope
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.release_table import UNPUBLISHED, Release, ReleaseState
+from trimask_server.store.release_table import UNPUBLISHED, Block, Release, ReleaseState
 from trimask_server.suites.rows.collector_draw import DrawDriver
 from trimask_server.suites.rows.masking_attempt import CollectionServicer, MaskingAttempts, Unusable
 from trimask_server.suites.rows.math import (

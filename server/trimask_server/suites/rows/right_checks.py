@@ -24,7 +24,7 @@ from trimask_core.study.definition import Study
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.right.row_intake import list_again
 from trimask_server.right.rows import RowStore

@@ -23,7 +23,7 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing

@@ -36,7 +36,7 @@ from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldReque
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey
-from trimask_server.access.gate import admitted
+from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import attempt_bytes, worker_of
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext

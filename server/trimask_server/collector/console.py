@@ -4,8 +4,6 @@ Who signs in has a token of scope "owner" in a cookie, and a form token derived 
 token itself, so there is nothing to keep in memory: any worker can check it, and a revoked token is out at once. It is
 HttpOnly, SameSite=Strict and only for /console. Forms carry an HMAC of the token (whoever has no cookie cannot make it),
 and a request that names another origin is refused too.
-
-What the console shows of one study, its budget in words included, as plain values for its template.
 """
 
 from __future__ import annotations
@@ -30,10 +28,9 @@ from trimask_core.submit.personal_budget import spending
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.access.tokens import OWNER, Token, TokenStore
-from trimask_server.collector.console.records import DAY_MS, Invited, Records
-from trimask_server.collector.ledger import Ledger
+from trimask_server.collector.ledger import DAY_MS, Invited, Ledger
 from trimask_server.collector.publication import Catalogue, dataset_folder
-from trimask_server.collector.releases.budget_ledger import BudgetLedger
+from trimask_server.collector.releases import BudgetLedger
 from trimask_server.collector.status_page import StatusPages, promise_words
 from trimask_server.protocol.accounting import left_after, spent_by
 from trimask_server.runtime.context import NodeContext
@@ -56,25 +53,6 @@ def together_words(studies: list[Study]) -> str:
     if found.uncounted:
         words.append(f"Without such a promise, and not counted: {', '.join(found.uncounted)}.")
     return " ".join(words)
-
-
-def waiting_values(study: Study, status: study_pb2.GetStudyStatusResponse) -> list[Any]:
-    """What it waits for, and why."""
-    return waiting_of(
-        study,
-        pending=status.pending_rows,
-        masking=status.masking_rows,
-        pooled=status.pooled_rows,
-        closing=status.state == study_pb2.STUDY_STATE_CLOSING,
-    )
-
-
-def closing_values(study: Study, status: study_pb2.GetStudyStatusResponse) -> dict[str, Any]:
-    """What closing now would do."""
-    found = closing_of(
-        study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows
-    )
-    return found.to_dict()
 
 
 def refusal_values(status: study_pb2.GetStudyStatusResponse) -> list[dict[str, Any]]:
@@ -173,28 +151,6 @@ def chart_values(days: list[tuple[int, int]], least: int, target: int) -> dict[s
     }
 
 
-async def budget_lines(ledger: BudgetLedger, study: Study) -> list[tuple[str, str]]:
-    """(name, amount) lines; none for a study that publishes its releases by itself."""
-    budget = study.protection.budget
-    if budget is None:
-        return []
-    entries = await ledger.entries(study.id)
-    prices = [entry.price for entry in entries]
-    amounts = (("in all", budget), ("spent", spent_by(budget, prices)), ("left", left_after(budget, prices)))
-    lines = [
-        (
-            name,
-            ", ".join(
-                f"{part} = {getattr(amount, part):.4g}"
-                for part in ("epsilon", "delta", "mu")
-                if getattr(amount, part, None) is not None
-            ),
-        )
-        for name, amount in amounts
-    ]
-    return [*lines, ("answers", f"{len(entries):,}")]
-
-
 PATH = "/console"
 _HOURS = 8
 _COOKIE = "trimask_owner_"
@@ -283,22 +239,20 @@ def _name(study_id: bytes) -> str:
 
 
 _MOST_INVITED = 10**9
-BudgetLines = Callable[[Study], Awaitable[list[tuple[str, str]]]]
 
 
 class Console:
     """Signing in, a study's page, and its forms."""
 
     def __init__(
-        self, node: NodeContext, pages: StatusPages, catalogue: Catalogue, tokens: TokenStore, records: Records,
-        budget: BudgetLines,
-    ) -> None:  # fmt: skip
+        self, node: NodeContext, pages: StatusPages, catalogue: Catalogue, tokens: TokenStore
+    ) -> None:
         self._node = node
         self._pages = pages
         self._catalogue = catalogue
         self._sessions = Sessions(tokens)
-        self._records = records
-        self._budget = budget
+        self._ledger = Ledger(node.database)
+        self._budget = BudgetLedger(node.database)
 
     def routes(self) -> list[web.RouteDef]:
         """What the HTTP port serves."""
@@ -357,11 +311,13 @@ class Console:
         status, now = await self._pages.status(study), self._node.clock.now_ms()
         complete = status.pending_rows + status.masking_rows + status.pooled_rows + status.published_rows
         if complete:
-            await self._records.note_complete(
-                study.id, now, complete
-            )  # the clerk's next round may be a while away
-        order = await Ledger(self._node.database).close_order(study.id)
-        made, days = await self._records.invited(study.id), await self._records.days(study.id)
+            # The clerk's next round may be a while away.
+            await self._ledger.note_complete(study.id, now, complete)
+        order = await self._ledger.close_order(study.id)
+        made, days = await self._ledger.invited(study.id), await self._ledger.days(study.id)
+        waiting = {
+            "pending": status.pending_rows, "masking": status.masking_rows, "pooled": status.pooled_rows,
+        }  # fmt: skip
         # The number at which the owner ordered the study closed, or as many as were invited.
         target = 0 if order is None else order.close_people
         releases = await self._pages.releases(study)
@@ -379,8 +335,8 @@ class Console:
             note=status.note,
             complete=complete,
             published=status.published_rows,
-            waiting=waiting_values(study, status),
-            closing=closing_values(study, status),
+            waiting=waiting_of(study, **waiting, closing=status.state == study_pb2.STUDY_STATE_CLOSING),
+            closing=closing_of(study, **waiting).to_dict(),
             scheduled="" if order is None else _scheduled(order, now),
             invitations=invitation_values(made, days, complete, now),
             chart=chart_values(days, study.release_rows, target or sum(item.count for item in made)),
@@ -389,9 +345,25 @@ class Console:
             releases=releases,
             released=sum(item["rows"] for item in releases),
             promise=promise_words(study),
-            budget=await self._budget(study),
+            budget=await self._budget_lines(study),
             until=_words(session.token.expire_time_ms),
         )
+
+    async def _budget_lines(self, study: Study) -> list[tuple[str, str]]:
+        """(name, amount) lines; none for a study that publishes its releases by itself."""
+        budget = study.protection.budget
+        if budget is None:
+            return []
+        prices = [entry.price for entry in await self._budget.entries(study.id)]
+        amounts = (
+            ("in all", budget), ("spent", spent_by(budget, prices)), ("left", left_after(budget, prices)),
+        )  # fmt: skip
+        parts = ("epsilon", "delta", "mu")
+        shown = [
+            (name, ", ".join(f"{p} = {a:.4g}" for p in parts if (a := getattr(amount, p, None)) is not None))
+            for name, amount in amounts
+        ]
+        return [*shown, ("answers", f"{len(prices):,}")]
 
     def _form(
         self, act: Callable[[web.Request, Study, Session, Any], Awaitable[web.Response]]
@@ -425,7 +397,7 @@ class Console:
         if not 1 <= count <= _MOST_INVITED:
             return await self._page(study, session, "Give how many invitations were made, one at least.")
         made = Invited(self._node.clock.now_ms(), count, int(expires.timestamp() * 1000))
-        await self._records.note_invited(study.id, made)
+        await self._ledger.note_invited(study.id, made)
         return _to(f"{PATH}/studies/{study.id.hex()}")
 
     async def _download(self, request: web.Request) -> web.StreamResponse:

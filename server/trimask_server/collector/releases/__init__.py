@@ -1,1 +1,0 @@
-"""Private answers about a study with a budget, paid from it once and never refilled."""
