@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 from pathlib import Path
 
@@ -13,7 +14,16 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SealingKey, component_info, seal
+from trimask_core.crypto.sealing import (
+    SEAL_OVERHEAD_BYTES,
+    SEALINGS,
+    Pairing,
+    Sealing,
+    SealingKey,
+    component_info,
+    require_kind,
+    seal,
+)
 
 VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "core-sealing.json").read_text())
 STUDY, SUBMISSION = bytes(range(32)), bytes(range(16))
@@ -107,6 +117,68 @@ def test_agreement_is_symmetric_and_refuses_low_order_shares(key: SealingKey) ->
     for bad in (bytes(32), b"\x01" + bytes(31), b"short"):
         with pytest.raises(VerificationError, match="X25519"):
             key.agree(bad)
+
+
+@pytest.mark.parametrize("kind", SEALINGS)
+def test_a_pair_has_one_secret_the_same_at_every_repeat(kind: Sealing) -> None:
+    source = DeterministicRandom(f"pairs {kind}")
+    sides = {role: Pairing(SealingKey.generate(source, kind), role, STUDY) for role in ("R1", "R2", "L2")}
+
+    def secret(one: str, other: str) -> bytes:
+        own, peer = sides[one], sides[other]
+        return own.secret(other, peer.key.public, peer.share(one, own.key.public))
+
+    found = {pair: secret(*pair) for pair in itertools.product(sides, repeat=2)}
+    for one, other in found:
+        assert found[one, other] == found[other, one] == secret(one, other)
+    assert len(set(found.values())) == 6  # of three pairs, and of each with itself
+    assert "R1" in repr(sides["R1"])
+    assert sides["R1"].key.secret_bytes().hex() not in repr(sides["R1"])
+
+
+def test_the_secret_of_a_pair_by_hand() -> None:
+    """Halves by HKDF-SHA256 (RFC 5869) in two lines; what was sealed opens, from both sides, to the same secret."""
+    pair, context = VECTOR["pair"], bytes.fromhex(VECTOR["pair"]["context"])
+    keys = {role: SealingKey(bytes.fromhex(seed), "hybrid") for role, seed in pair["seeds"].items()}
+    for own, other in (("R1", "R2"), ("R2", "R1")):
+        label = b"trimask/v1/pair share\0" + context + f"{own}>{other}".encode()
+        extracted = hmac.digest(bytes(32), keys[own].secret_bytes(), hashlib.sha256)
+        assert (
+            hmac.digest(extracted, label + b"\x01", hashlib.sha256).hex() == pair["halves"][f"{own}>{other}"]
+        )
+        share = bytes.fromhex(pair["sealed"][f"{other}>{own}"])
+        side = Pairing(keys[own], own, context)
+        assert side.secret(other, keys[other].public, share).hex() == pair["secret"]
+    assert pair["secret"] == pair["halves"]["R1>R2"] + pair["halves"]["R2>R1"]
+
+
+def test_a_share_is_for_one_pair_in_one_context_and_one_direction() -> None:
+    source = DeterministicRandom("shares")
+    one, two, three = (
+        Pairing(SealingKey.generate(source, "hybrid"), role, STUDY) for role in ("R1", "R2", "R3")
+    )
+    public = two.key.public
+    share = one.share("R2", public)
+    assert len(share) == 32 + SEAL_OVERHEAD_BYTES["hybrid"]
+    assert len(two.secret("R1", one.key.public, share)) == 64
+    for bad in (
+        b"",
+        share[:-1],
+        share[:-1] + bytes([share[-1] ^ 1]),
+        Pairing(one.key, "R1", b"another study").share("R2", public),
+        one.share("R3", public),
+        three.share("R2", public),
+    ):
+        with pytest.raises(VerificationError, match="does not open"):
+            two.secret("R1", one.key.public, bad)
+
+
+def test_nothing_is_sealed_to_a_key_of_another_kind() -> None:
+    for kind, other in (SEALINGS, SEALINGS[::-1]):
+        public = SealingKey.generate(DeterministicRandom("kinds"), kind).public
+        require_kind(public, kind, "R2")
+        with pytest.raises(VerificationError, match=f"the key of R2 is not {other}"):
+            require_kind(public, other, "R2")
 
 
 def test_sealing_to_an_unusable_key_raises() -> None:

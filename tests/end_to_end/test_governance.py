@@ -18,6 +18,7 @@ from trimask_cli.study_file import read_signed, write_seed, write_signed
 from trimask_client import Client
 from trimask_core.basics.errors import Refused, TrimaskError
 from trimask_core.basics.randomness import SystemRandom
+from trimask_core.crypto import sealing
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.party import admission_key
@@ -170,6 +171,22 @@ def test_a_node_does_not_sign_a_promise_that_does_not_hold(place: Lab, run: Run,
     with pytest.raises(Refused, match="without noise"):
         Operator.of(config(place, "R1")).approve(lie.id)
     assert not [item for item in entries(place, "R1", "study_approved") if item["study"] == lie.id.hex()]
+
+
+def test_a_node_that_cannot_seal_hybrid_says_so_when_it_is_to_approve(
+    place: Lab, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A left provider too, which unmasks and has no sealing key on its card. A collector opens nothing sealed."""
+    study = unsigned(place, tmp_path / "study.json").study
+    assert study.sealing == "hybrid"
+    assert run("study", "propose", tmp_path / "study.json", "--owner", place.owner)[0] == 0
+    monkeypatch.setattr(sealing, "_HYBRID_LIBRARY", None)
+    for name in ("R1", "L1"):
+        with pytest.raises(Refused, match="ML-KEM"):
+            Operator.of(config(place, name)).approve(study.id)
+        found = entries(place, name, "study_approved")
+        assert not [item for item in found if item["study"] == study.id.hex()]
+    Operator.of(config(place, "collector")).approve(study.id)
 
 
 def test_refusing_an_open_study_stops_intake_there(place: Lab, run: Run) -> None:

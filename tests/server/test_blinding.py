@@ -6,20 +6,33 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.sealing import SEALINGS, Pairing, Sealing, SealingKey
 from trimask_server.suites.rows.math import blind, sum_deliveries
 
 
-@pytest.mark.parametrize("owners", [["R2", "R3", "R1"], ["R1", "R2"], ["R3", "R3", "R1"], ["R1", "R1", "R1"]])
-def test_masks_cancel_and_hide(owners: list[str]) -> None:
-    """A blinded value is uniform: the mean of 12,000 top bits is within 6 standard deviations of 1/2."""
+def secrets_of(owners: list[str], context: bytes, kind: Sealing) -> dict[str, dict[int, bytes]]:
+    """Of each node, its secret with the node of each component, once all shares have been carried."""
     source = DeterministicRandom("blinding")
-    keys = {name: SealingKey.generate(source) for name in sorted(set(owners))}
-    publics = {k: keys[name].public for k, name in enumerate(owners, 1)}
+    sides = {name: Pairing(SealingKey.generate(source, kind), name, context) for name in sorted(set(owners))}
+    publics = {name: side.key.public for name, side in sides.items()}
+    return {
+        name: {
+            k: side.secret(other, publics[other], sides[other].share(name, publics[name]))
+            for k, other in enumerate(owners, 1)
+        }
+        for name, side in sides.items()
+    }
+
+
+@pytest.mark.parametrize("kind", SEALINGS)
+@pytest.mark.parametrize("owners", [["R2", "R3", "R1"], ["R1", "R2"], ["R3", "R3", "R1"], ["R1", "R1", "R1"]])
+def test_masks_cancel_and_hide(owners: list[str], kind: Sealing) -> None:
+    """A blinded value is uniform: the mean of 12,000 top bits is within 6 standard deviations of 1/2."""
+    secrets = secrets_of(owners, b"try 1", kind)
     rng = np.random.default_rng(0)
     values = [rng.integers(-(1 << 52), 1 << 52, size=(40, 300)) for _ in owners]
     deliveries = [
-        blind(v, k, keys[name], publics, b"try 1")
+        blind(v, k, secrets[name], b"try 1")
         for k, (v, name) in enumerate(zip(values, owners, strict=True), 1)
     ]
     assert (sum_deliveries(deliveries) == sum(values)).all()
@@ -30,11 +43,9 @@ def test_masks_cancel_and_hide(owners: list[str]) -> None:
 
 
 def test_another_try_has_other_masks() -> None:
-    source = DeterministicRandom("tries")
-    one, two = SealingKey.generate(source), SealingKey.generate(source)
+    secrets = secrets_of(["R1", "R2"], b"try 1", "hybrid")["R1"]
     values = np.zeros((3, 5), dtype=np.int64)
-    publics = {1: one.public, 2: two.public}
-    assert (blind(values, 1, one, publics, b"try 1") != blind(values, 1, one, publics, b"try 2")).any()
+    assert (blind(values, 1, secrets, b"try 1") != blind(values, 1, secrets, b"try 2")).any()
 
 
 def test_sum_wraps_exactly_at_the_edge() -> None:

@@ -2,7 +2,8 @@
 
 The study id, the provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. A
 sealed message is the encapsulated key followed by the ciphertext. What a right provider must find when it opens its part
-has one form, whatever the suite.
+has one form, whatever the suite. What nodes tell each other is sealed with keys of the same kind, and their pairwise secrets
+(`Pairing`) keep as long.
 
 A study says which of two kinds its keys are, and so does the length of a public key:
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +32,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_core.basics.errors import ConfigError, ParameterError, VerificationError
-from trimask_core.basics.randomness import RandomSource, SystemRandom
+from trimask_core.basics.randomness import RandomSource, SystemRandom, derive_key
 from trimask_core.crypto import mlkem
 
 if TYPE_CHECKING:
@@ -197,6 +198,14 @@ def kind_of(public: bytes) -> Sealing:
     raise VerificationError("a sealing key is of no kind that this version knows")
 
 
+def require_kind(public: bytes, kind: Sealing, whose: str) -> None:
+    """Raise unless a node's key is of the study's kind: nothing is sealed to a weaker one."""
+    if len(public) != PUBLIC_KEY_BYTES[kind]:
+        raise VerificationError(
+            f"the key of {whose} is not {kind}, as the study is: its node runs another version"
+        )
+
+
 def seal(public: bytes, plaintext: bytes, info: bytes) -> bytes:
     """`plaintext` for the holder of the private half of `public` alone."""
     try:
@@ -258,6 +267,46 @@ class SealingKey:
         except ValueError:
             raise VerificationError("a key agreement share is not a usable X25519 public key") from None
         return secret
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One party's side of the secrets that it has with each of the others, a secret a pair, for one `context`.
+
+    Classical keys agree by X25519. Between hybrid ones each side draws half of the secret from its own key and seals it to
+    the other (two encapsulations of ML-KEM-768 with X25519), so that X25519's private keys alone open neither. A half that
+    somebody else has put in the place of a peer's makes masks that do not cancel, and shows nothing: one's own half is
+    sealed to the key that the peer has signed. All is derived, so that a repeat makes the same secrets; the caller binds
+    what it derives from one to pair, study and attempt.
+    """
+
+    key: SealingKey = field(repr=False)
+    role: str
+    context: bytes = field(repr=False)
+
+    def share(self, other: str, public: bytes) -> bytes:
+        """This side's half, sealed to `other`; nothing where keys agree by themselves."""
+        if self.key.kind == "classical":
+            return b""
+        return seal(public, self._half(other), self._info(self.role, other))
+
+    def secret(self, other: str, public: bytes, share: bytes) -> bytes:
+        """What this party and `other` alone know, from the other's key and what it has shared. A node that is both sides
+        of a pair shares nothing."""
+        if self.key.kind == "classical":
+            return self.key.agree(public)
+        own = self._half(other)
+        peers = own if other == self.role else self.key.open(share, self._info(other, self.role))
+        return own + peers if self.role < other else peers + own
+
+    def _half(self, other: str) -> bytes:
+        return derive_key(self.key.secret_bytes(), self._named(self.role, other))
+
+    def _info(self, sender: str, receiver: str) -> bytes:
+        return b"trimask/v1/" + self._named(sender, receiver)
+
+    def _named(self, sender: str, receiver: str) -> bytes:
+        return b"pair share\0" + self.context + f"{sender}>{receiver}".encode()
 
 
 SEED, VECTOR = b"\x01", b"\x02"

@@ -39,7 +39,7 @@ from pathlib import Path
 from trimask_core.basics.errors import ConfigError, ParameterError
 from trimask_core.basics.randomness import SEED_BYTES, Stream, derive_key
 from trimask_core.basics.refusals import Alarm
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.sealing import Sealing, SealingKey
 from trimask_core.moments.field import P, basis_at, draw
 from trimask_core.moments.layout import MomentsLayout
 
@@ -84,9 +84,9 @@ class MomentsSecret:
         """What its approval of the study commits to."""
         return contribution_hash(self.contribution(study_id))
 
-    def exchange_key(self, study_id: bytes) -> SealingKey:
-        """What the other right providers of a study seal to, and agree on blinding with."""
-        return SealingKey(derive_key(self._secret, b"moments exchange" + study_id))
+    def exchange_key(self, study_id: bytes, kind: Sealing = "classical") -> SealingKey:
+        """What the other right providers of a study seal to, and share secrets for blinding by; of the study's kind."""
+        return SealingKey(derive_key(self._secret, b"moments exchange" + study_id), kind)
 
     def noise(self, study_id: bytes, what: bytes) -> Stream:
         """The noise of `what` (a hash naming it), the same at every repeat."""

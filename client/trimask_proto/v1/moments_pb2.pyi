@@ -31,7 +31,7 @@ class IntroduceRequest(_message.Message):
     study_id: _builtins.bytes
     """The study."""
     exchange_key: _builtins.bytes
-    """The caller's exchange key (X25519) for this study."""
+    """The caller's exchange key for this study, of its kind: X25519, or ML-KEM-768 with X25519."""
     signature: _builtins.bytes
     """The caller's signature (context "exchange-key") over study id, role and key."""
     def __init__(
@@ -58,22 +58,26 @@ class IntroduceResponse(_message.Message):
     EXCHANGE_KEY_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     SEALED_CONTRIBUTION_FIELD_NUMBER: _builtins.int
+    SEALED_SHARE_FIELD_NUMBER: _builtins.int
     exchange_key: _builtins.bytes
     """The answering provider's exchange key for this study."""
     signature: _builtins.bytes
     """Its signature, as in the request."""
     sealed_contribution: _builtins.bytes
     """Its contribution to the challenge key, sealed to the caller's exchange key."""
+    sealed_share: _builtins.bytes
+    """In a study sealed hybrid, its half of the secret by which the two blind what they deliver (32 bytes), sealed likewise."""
     def __init__(
         self,
         *,
         exchange_key: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
         sealed_contribution: _builtins.bytes = ...,
+        sealed_share: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exchange_key", b"exchange_key", "sealed_contribution", b"sealed_contribution", "signature", b"signature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exchange_key", b"exchange_key", "sealed_contribution", b"sealed_contribution", "sealed_share", b"sealed_share", "signature", b"signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

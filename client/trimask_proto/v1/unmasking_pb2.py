@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimask_proto.v1 import common_pb2 as trimask__proto_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"Z\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\x12\x14\n\x0c\x66ixed_number\x18\x02 \x01(\r\"s\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\"\x1b\n\x19ShareBlindingKeysResponse\"\xd1\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\x12\x10\n\x08openings\x18\x07 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x89\x01\n\x12PushTagKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x0c\n\x04keys\x18\x03 \x01(\x0c\x12\x13\n\x0b\x63heck_seeds\x18\x04 \x01(\x0c\x12\x11\n\tmask_seed\x18\x05 \x01(\x0c\"\x15\n\x13PushTagKeysResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse\"<\n\x0e\x44\x65liverRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x11\n\x0f\x44\x65liverResponse\":\n\x14\x46orgetContentRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\"\x17\n\x15\x46orgetContentResponse2\xae\x05\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12Z\n\x0bPushTagKeys\x12$.trimask_proto.v1.PushTagKeysRequest\x1a%.trimask_proto.v1.PushTagKeysResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponse\x12N\n\x07\x44\x65liver\x12 .trimask_proto.v1.DeliverRequest\x1a!.trimask_proto.v1.DeliverResponse\x12`\n\rForgetContent\x12&.trimask_proto.v1.ForgetContentRequest\x1a\'.trimask_proto.v1.ForgetContentResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n trimask_proto/v1/unmasking.proto\x12\x10trimask_proto.v1\x1a\x1dtrimask_proto/v1/common.proto\"B\n\x0b\x42lindingKey\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"C\n\x15PrepareAttemptRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"Z\n\x16PrepareAttemptResponse\x12*\n\x03key\x18\x01 \x01(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\x12\x14\n\x0c\x66ixed_number\x18\x02 \x01(\r\"\xa4\x01\n\x18ShareBlindingKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12+\n\x04keys\x18\x02 \x03(\x0b\x32\x1d.trimask_proto.v1.BlindingKey\x12/\n\x06shares\x18\x03 \x03(\x0b\x32\x1f.trimask_proto.v1.BlindingShare\"A\n\rBlindingShare\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x10\n\x08receiver\x18\x02 \x01(\t\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c\"L\n\x19ShareBlindingKeysResponse\x12/\n\x06shares\x18\x01 \x03(\x0b\x32\x1f.trimask_proto.v1.BlindingShare\"\xd1\x01\n\x14PushRightMaskRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x12\n\nframe_seed\x18\x03 \x01(\x0c\x12,\n\x05\x62\x61sis\x18\x04 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\x12\x12\n\nprobe_seed\x18\x05 \x01(\x0c\x12\x12\n\nprobe_gram\x18\x06 \x01(\x0c\x12\x10\n\x08openings\x18\x07 \x01(\x0c\"\x17\n\x15PushRightMaskResponse\"\x89\x01\n\x12PushTagKeysRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12\x0c\n\x04keys\x18\x03 \x01(\x0c\x12\x13\n\x0b\x63heck_seeds\x18\x04 \x01(\x0c\x12\x11\n\tmask_seed\x18\x05 \x01(\x0c\"\x15\n\x13PushTagKeysResponse\"\x80\x01\n\x11PushMaskedRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\x12\x11\n\tcomponent\x18\x02 \x01(\r\x12,\n\x05slice\x18\x03 \x01(\x0b\x32\x1d.trimask_proto.v1.MatrixSlice\"\x14\n\x12PushMaskedResponse\"<\n\x0e\x44\x65liverRequest\x12*\n\x07\x61ttempt\x18\x01 \x01(\x0b\x32\x19.trimask_proto.v1.Attempt\"\x11\n\x0f\x44\x65liverResponse\":\n\x14\x46orgetContentRequest\x12\x10\n\x08study_id\x18\x01 \x01(\x0c\x12\x10\n\x08\x62lock_id\x18\x02 \x01(\x0c\"\x17\n\x15\x46orgetContentResponse2\xae\x05\n\x10UnmaskingService\x12\x63\n\x0ePrepareAttempt\x12\'.trimask_proto.v1.PrepareAttemptRequest\x1a(.trimask_proto.v1.PrepareAttemptResponse\x12l\n\x11ShareBlindingKeys\x12*.trimask_proto.v1.ShareBlindingKeysRequest\x1a+.trimask_proto.v1.ShareBlindingKeysResponse\x12`\n\rPushRightMask\x12&.trimask_proto.v1.PushRightMaskRequest\x1a\'.trimask_proto.v1.PushRightMaskResponse\x12Z\n\x0bPushTagKeys\x12$.trimask_proto.v1.PushTagKeysRequest\x1a%.trimask_proto.v1.PushTagKeysResponse\x12W\n\nPushMasked\x12#.trimask_proto.v1.PushMaskedRequest\x1a$.trimask_proto.v1.PushMaskedResponse\x12N\n\x07\x44\x65liver\x12 .trimask_proto.v1.DeliverRequest\x1a!.trimask_proto.v1.DeliverResponse\x12`\n\rForgetContent\x12&.trimask_proto.v1.ForgetContentRequest\x1a\'.trimask_proto.v1.ForgetContentResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,30 +38,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREPAREATTEMPTREQUEST']._serialized_end=220
   _globals['_PREPAREATTEMPTRESPONSE']._serialized_start=222
   _globals['_PREPAREATTEMPTRESPONSE']._serialized_end=312
-  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_start=314
-  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_end=429
-  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_start=431
-  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_end=458
-  _globals['_PUSHRIGHTMASKREQUEST']._serialized_start=461
-  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=670
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=672
-  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=695
-  _globals['_PUSHTAGKEYSREQUEST']._serialized_start=698
-  _globals['_PUSHTAGKEYSREQUEST']._serialized_end=835
-  _globals['_PUSHTAGKEYSRESPONSE']._serialized_start=837
-  _globals['_PUSHTAGKEYSRESPONSE']._serialized_end=858
-  _globals['_PUSHMASKEDREQUEST']._serialized_start=861
-  _globals['_PUSHMASKEDREQUEST']._serialized_end=989
-  _globals['_PUSHMASKEDRESPONSE']._serialized_start=991
-  _globals['_PUSHMASKEDRESPONSE']._serialized_end=1011
-  _globals['_DELIVERREQUEST']._serialized_start=1013
-  _globals['_DELIVERREQUEST']._serialized_end=1073
-  _globals['_DELIVERRESPONSE']._serialized_start=1075
-  _globals['_DELIVERRESPONSE']._serialized_end=1092
-  _globals['_FORGETCONTENTREQUEST']._serialized_start=1094
-  _globals['_FORGETCONTENTREQUEST']._serialized_end=1152
-  _globals['_FORGETCONTENTRESPONSE']._serialized_start=1154
-  _globals['_FORGETCONTENTRESPONSE']._serialized_end=1177
-  _globals['_UNMASKINGSERVICE']._serialized_start=1180
-  _globals['_UNMASKINGSERVICE']._serialized_end=1866
+  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_start=315
+  _globals['_SHAREBLINDINGKEYSREQUEST']._serialized_end=479
+  _globals['_BLINDINGSHARE']._serialized_start=481
+  _globals['_BLINDINGSHARE']._serialized_end=546
+  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_start=548
+  _globals['_SHAREBLINDINGKEYSRESPONSE']._serialized_end=624
+  _globals['_PUSHRIGHTMASKREQUEST']._serialized_start=627
+  _globals['_PUSHRIGHTMASKREQUEST']._serialized_end=836
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_start=838
+  _globals['_PUSHRIGHTMASKRESPONSE']._serialized_end=861
+  _globals['_PUSHTAGKEYSREQUEST']._serialized_start=864
+  _globals['_PUSHTAGKEYSREQUEST']._serialized_end=1001
+  _globals['_PUSHTAGKEYSRESPONSE']._serialized_start=1003
+  _globals['_PUSHTAGKEYSRESPONSE']._serialized_end=1024
+  _globals['_PUSHMASKEDREQUEST']._serialized_start=1027
+  _globals['_PUSHMASKEDREQUEST']._serialized_end=1155
+  _globals['_PUSHMASKEDRESPONSE']._serialized_start=1157
+  _globals['_PUSHMASKEDRESPONSE']._serialized_end=1177
+  _globals['_DELIVERREQUEST']._serialized_start=1179
+  _globals['_DELIVERREQUEST']._serialized_end=1239
+  _globals['_DELIVERRESPONSE']._serialized_start=1241
+  _globals['_DELIVERRESPONSE']._serialized_end=1258
+  _globals['_FORGETCONTENTREQUEST']._serialized_start=1260
+  _globals['_FORGETCONTENTREQUEST']._serialized_end=1318
+  _globals['_FORGETCONTENTRESPONSE']._serialized_start=1320
+  _globals['_FORGETCONTENTRESPONSE']._serialized_end=1343
+  _globals['_UNMASKINGSERVICE']._serialized_start=1346
+  _globals['_UNMASKINGSERVICE']._serialized_end=2032
 # @@protoc_insertion_point(module_scope)

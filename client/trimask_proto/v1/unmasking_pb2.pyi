@@ -31,7 +31,7 @@ class BlindingKey(_message.Message):
     role: _builtins.str
     """The unmasking node's role, such as "R2"."""
     public_key: _builtins.bytes
-    """X25519 public key drawn for this attempt, 32 bytes."""
+    """Public key drawn for this attempt, of the study's kind: X25519 (32 bytes), or ML-KEM-768 with X25519 (1216)."""
     signature: _builtins.bytes
     """Ed25519 signature of the node over the attempt with its plan's hash, its role and the key."""
     def __init__(
@@ -109,6 +109,7 @@ class ShareBlindingKeysRequest(_message.Message):
 
     ATTEMPT_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def attempt(self) -> _common_pb2.Attempt:
         """The attempt."""
@@ -117,19 +118,54 @@ class ShareBlindingKeysRequest(_message.Message):
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlindingKey]:
         """One for each unmasking node."""
 
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlindingShare]:
+        """In a study sealed hybrid, what each other unmasking node has sealed to this one; none when it is first asked."""
+
     def __init__(
         self,
         *,
         attempt: _common_pb2.Attempt | None = ...,
         keys: _abc.Iterable[Global___BlindingKey] | None = ...,
+        shares: _abc.Iterable[Global___BlindingShare] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "keys", b"keys"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "keys", b"keys", "shares", b"shares"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ShareBlindingKeysRequest: _TypeAlias = ShareBlindingKeysRequest  # noqa: Y015
+
+@_typing.final
+class BlindingShare(_message.Message):
+    """One node's half of the secret that it has with another for one attempt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENDER_FIELD_NUMBER: _builtins.int
+    RECEIVER_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
+    sender: _builtins.str
+    """Whose half it is."""
+    receiver: _builtins.str
+    """Whom it is sealed to."""
+    sealed: _builtins.bytes
+    """The half, 32 bytes, sealed by HPKE to the receiver's blinding key, bound to the attempt and both."""
+    def __init__(
+        self,
+        *,
+        sender: _builtins.str = ...,
+        receiver: _builtins.str = ...,
+        sealed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["receiver", b"receiver", "sealed", b"sealed", "sender", b"sender"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlindingShare: _TypeAlias = BlindingShare  # noqa: Y015
 
 @_typing.final
 class ShareBlindingKeysResponse(_message.Message):
@@ -137,12 +173,19 @@ class ShareBlindingKeysResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    SHARES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlindingShare]:
+        """In a study sealed hybrid, while no shares have come: this node's, one for each of the others."""
+
     def __init__(
         self,
+        *,
+        shares: _abc.Iterable[Global___BlindingShare] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["shares", b"shares"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

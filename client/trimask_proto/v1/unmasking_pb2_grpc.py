@@ -84,7 +84,7 @@ class UnmaskingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ShareBlindingKeys(self, request, context):
-        """Tells the node all blinding keys of the attempt.
+        """Tells the node all blinding keys of the attempt; in a study sealed hybrid once more, with what the others have sealed to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,7 @@ class UnmaskingServiceStub:
     PrepareAttempt: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PrepareAttemptRequest, _unmasking_pb2.PrepareAttemptResponse]
     """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one."""
     ShareBlindingKeys: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.ShareBlindingKeysRequest, _unmasking_pb2.ShareBlindingKeysResponse]
-    """Tells the node all blinding keys of the attempt."""
+    """Tells the node all blinding keys of the attempt; in a study sealed hybrid once more, with what the others have sealed to it."""
     PushRightMask: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
     PushTagKeys: _grpc.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]
@@ -58,7 +58,7 @@ class UnmaskingServiceAsyncStub(UnmaskingServiceStub):
     PrepareAttempt: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PrepareAttemptRequest, _unmasking_pb2.PrepareAttemptResponse]  # type: ignore[assignment]
     """Draws this node's blinding key for an attempt and forgets every earlier attempt of the block, unless it has delivered one."""
     ShareBlindingKeys: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.ShareBlindingKeysRequest, _unmasking_pb2.ShareBlindingKeysResponse]  # type: ignore[assignment]
-    """Tells the node all blinding keys of the attempt."""
+    """Tells the node all blinding keys of the attempt; in a study sealed hybrid once more, with what the others have sealed to it."""
     PushRightMask: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushRightMaskRequest, _unmasking_pb2.PushRightMaskResponse]  # type: ignore[assignment]
     """From R_k: the right mask B_k, and what the masked matrix must still satisfy when it comes back."""
     PushTagKeys: _aio.UnaryUnaryMultiCallable[_unmasking_pb2.PushTagKeysRequest, _unmasking_pb2.PushTagKeysResponse]  # type: ignore[assignment]
@@ -89,7 +89,7 @@ class UnmaskingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _unmasking_pb2.ShareBlindingKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_unmasking_pb2.ShareBlindingKeysResponse, _abc.Awaitable[_unmasking_pb2.ShareBlindingKeysResponse]]:
-        """Tells the node all blinding keys of the attempt."""
+        """Tells the node all blinding keys of the attempt; in a study sealed hybrid once more, with what the others have sealed to it."""
 
     @_abc_1.abstractmethod
     def PushRightMask(

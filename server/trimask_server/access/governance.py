@@ -14,6 +14,7 @@ from typing import Literal
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.sealing import SealingKey
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_core.suites import payloads_of
@@ -266,6 +267,8 @@ class OperatorServicer(governance_pb2_grpc.OperatorServiceServicer):
         from trimask_theory.planning.study_plan import verify_guarantees
 
         await node.workers.run(verify_guarantees, study)
+        if node.role != "collector":  # which holds no sealed key
+            SealingKey.generate(kind=study.sealing)  # says so where this machine cannot make one
         approval = approve(study, node.keys.identity, node.clock.now_ms(), node.keys.commitment(study))
         await self._proposals.approve(found.signed, approval, node.clock.now_ms())
         await node.studies.refresh()

@@ -75,7 +75,7 @@ def watched(lab: Lab) -> Iterator[Watched]:
             states = [item for item in gc.get_objects() if isinstance(item, unmasking._Attempt)]
 
             def kept() -> bool:
-                return any(state.key is not None for state in states if state.blinded)
+                return any(state.key is not None or state.secrets for state in states if state.blinded)
 
             begun = time.monotonic()
             while kept() and time.monotonic() < begun + patience(10):  # noqa: ASYNC110 - not ours to signal

@@ -148,7 +148,7 @@ def test_forms_are_for_one_right_provider_alone(rogue: Rogue) -> None:
         for method in ("GetForms", "GetVerdict"):
             with refused_with("not_your_role"):
                 collector.ask_peer(method, "R1", batch, ids, who=who)
-    key = MomentsSecret(bytes(32)).exchange_key(study.id)
+    key = MomentsSecret(bytes(32)).exchange_key(study.id, study.sealing)
     message = exchange_key_message(study.id, "R2", key.public)
     request = moments_pb2.IntroduceRequest(
         study_id=study.id,
@@ -161,7 +161,7 @@ def test_forms_are_for_one_right_provider_alone(rogue: Rogue) -> None:
         collector.call(MomentsPeerServiceStub, "Introduce", "R1", request, who="R3")
     sealed = collector.ask_peer("GetForms", "R1", batch, ids, who="R2").sealed_values
     keys = {
-        role: MomentsSecret.load(collector.lab.folder / role).exchange_key(study.id)
+        role: MomentsSecret.load(collector.lab.folder / role).exchange_key(study.id, study.sealing)
         for role in collector.roles
     }
     assert len(keys["R2"].open(sealed, _info(study, batch, "R1", "R2"))) == 8 * 5 * len(ids)

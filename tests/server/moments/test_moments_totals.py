@@ -9,6 +9,7 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.crypto.sealing import Pairing, Sealing
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
@@ -48,11 +49,11 @@ def expected_totals(layout: MomentsLayout) -> list[int]:
     return first + [sum(z[j] * z[k] for z in rows) for j in range(layout.q) for k in range(j, layout.q)]
 
 
-@pytest.mark.parametrize("sigma", [0.0, 2.5])
-def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> None:
+@pytest.mark.parametrize(("sigma", "kind"), [(0.0, "classical"), (2.5, "hybrid")])
+def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float, kind: Sealing) -> None:
     layout, source = MomentsLayout.of(SCHEMA), DeterministicRandom("totals")
     parcels = [share_payloads(*split(build_report(layout, person, source), 3, source)) for person in PEOPLE]
-    publics = {k: secret.exchange_key(STUDY).public for k, secret in SECRETS.items()}
+    sides = {k: Pairing(secret.exchange_key(STUDY, kind), f"R{k}", STUDY) for k, secret in SECRETS.items()}
     delivered, plain, noise = [], [], []
     noises = release_noise([column.width for column in layout.columns], sigma, 1)
     for k, secret in SECRETS.items():
@@ -69,7 +70,13 @@ def test_providers_values_add_up_to_the_totals_and_their_noise(sigma: float) -> 
         shifted = [total << each.shift for total, each in zip(totals, noises, strict=True)]
         noise.append([(a - b) % P for a, b in zip(noisy, shifted, strict=True)])
         plain.append(totals)
-        delivered.append(blind(noisy, k, secret.exchange_key(STUDY), publics, b"release 1"))
+        own = sides[k]
+        secrets = {
+            other: own.secret(side.role, side.key.public, side.share(own.role, own.key.public))
+            for other, side in sides.items()
+            if other != k
+        }
+        delivered.append(blind(noisy, k, secrets, b"release 1"))
         assert delivered[-1] != noisy
     expected = expected_totals(layout)
     assert decode(plain) == expected

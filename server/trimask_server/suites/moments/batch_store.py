@@ -34,7 +34,6 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import Stream, derive_key
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import SealingKey
 from trimask_core.moments.field import P, draw, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.totals import EntryNoise
@@ -436,20 +435,17 @@ class _StreamSource:
         return self.stream.read(32)
 
 
-def blind(
-    values: Sequence[int], provider: int, own: SealingKey, publics: Mapping[int, bytes], context: bytes
-) -> list[int]:
-    """The values plus this provider's pairwise masks, which cancel in the sum over all providers.
+def blind(values: Sequence[int], provider: int, secrets: Mapping[int, bytes], context: bytes) -> list[int]:
+    """The values plus this provider's pairwise masks, which cancel in the sum over all providers: `secrets[l]` is what it
+    and R_l alone know (`Pairing`).
 
     Shares are uniform already; the masks keep a provider's delivery so whatever devices sent, and cost nothing.
     """
     blinded = list(values)
-    for other, public in publics.items():
-        if other == provider:
-            continue
+    for other, secret in secrets.items():
         low, high = sorted((provider, other))
         label = b"moments blinding" + context + low.to_bytes(2, "big") + high.to_bytes(2, "big")
-        stream = Stream(derive_key(own.agree(public), label), b"moments blinding")
+        stream = Stream(derive_key(secret, label), b"moments blinding")
         sign = 1 if provider == low else -1
         blinded = [(value + sign * draw(stream)) % P for value in blinded]
     return blinded

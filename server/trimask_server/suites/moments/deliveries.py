@@ -210,13 +210,12 @@ class Deliveries:
         else:
             noises = layout.noises(study.protection.sigma, honest)
         values = await node.workers.run(add_noise, values, noises, secret.noise(study.id, what))
-        publics = {
-            int(other[1:]): await self._key_exchange.peer_key(study, other)
+        secrets = {
+            int(other[1:]): await self._key_exchange.pair_secret(study, other)
             for other in right_roles(study)
             if other != role
         }
-        own = self._key_exchange.own_key(study)
-        blinded = blind(values, int(role[1:]), own, publics, what)
+        blinded = blind(values, int(role[1:]), secrets, what)
         return _Fixed(asked, accepted, count, blinded, secret.salt(study.id, what))
 
     # The kept ledger

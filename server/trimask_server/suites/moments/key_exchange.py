@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import SealingKey, seal
+from trimask_core.crypto.sealing import Pairing, SealingKey, require_kind, seal
 from trimask_core.moments.check import MomentsSecret, challenge_key, contribution_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
@@ -25,6 +25,7 @@ from trimask_server.suites.moments.batch_store import exchange_key_message
 class _Peer:
     exchange_key: bytes
     contribution: bytes = field(repr=False)
+    secret: bytes = field(repr=False)
 
 
 class KeyExchange:
@@ -51,11 +52,15 @@ class KeyExchange:
 
     def own_key(self, study: Study) -> SealingKey:
         """This provider's exchange key for a study."""
-        return self.secret(study).exchange_key(study.id)
+        return self.secret(study).exchange_key(study.id, study.sealing)
 
     async def peer_key(self, study: Study, role: str) -> bytes:
         """Another right provider's exchange key."""
         return (await self._peer(study, role)).exchange_key
+
+    async def pair_secret(self, study: Study, role: str) -> bytes:
+        """What this provider and another one alone know, the same as long as the study is."""
+        return (await self._peer(study, role)).secret
 
     async def challenge_key(self, study: Study) -> bytes:
         """The study's challenge key, once every right provider has answered."""
@@ -91,7 +96,8 @@ class KeyExchange:
             raise VerificationError(
                 f"{role} sent a contribution to the challenge key other than the one it committed to"
             )
-        return _Peer(answer.exchange_key, contribution)
+        secret = Pairing(key, own, study.binding).secret(role, answer.exchange_key, answer.sealed_share)
+        return _Peer(answer.exchange_key, contribution, secret)
 
     def answer(
         self, study: Study, caller: str, request: moments_pb2.IntroduceRequest
@@ -105,12 +111,14 @@ class KeyExchange:
             exchange_key=key.public,
             signature=self._node.keys.identity.sign("exchange-key", message),
             sealed_contribution=seal(request.exchange_key, contribution, _info(study, own, caller)),
+            sealed_share=Pairing(key, own, study.binding).share(caller, request.exchange_key),
         )
 
 
 def _verify_key(study: Study, role: str, public: bytes, signature: bytes) -> None:
     message = exchange_key_message(study.id, role, public)
     verify(study.party(role).identity, "exchange-key", message, signature, f"the exchange key of {role}")
+    require_kind(public, study.sealing, role)
 
 
 def _info(study: Study, sender: str, receiver: str) -> bytes:

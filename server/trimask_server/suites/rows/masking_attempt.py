@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from trimask_proto.v1 import (
 )
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
+from trimask_proto.v1.unmasking_pb2 import BlindingShare, ShareBlindingKeysResponse
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_server.access.permissions import admitted
 from trimask_server.collector.ledger import Ledger
@@ -285,10 +286,19 @@ class MaskingAttempts:
             raise Unusable("nodes have delivered different attempts at it")
         if fixed:
             return int(fixed.pop())
-        share = unmasking_pb2.ShareBlindingKeysRequest(
-            attempt=attempt, keys=[answer.key for answer in answers]
-        )
-        await _each(unmaskers, lambda role: peers.call(self._stub(attempt, role).ShareBlindingKeys, share))
+        keys = [answer.key for answer in answers]
+
+        async def share(role: str, sealed: Sequence[BlindingShare] = ()) -> Sequence[BlindingShare]:
+            own = [each for each in sealed if each.receiver == role]
+            request = unmasking_pb2.ShareBlindingKeysRequest(attempt=attempt, keys=keys, shares=own)
+            answer: ShareBlindingKeysResponse = await peers.call(
+                self._stub(attempt, role).ShareBlindingKeys, request
+            )
+            return answer.shares
+
+        sealed = [each for shares in await _each(unmaskers, share) for each in shares]
+        if sealed:  # in a study sealed hybrid: carried to whom they are sealed to
+            await _each(unmaskers, lambda role: share(role, sealed))
         start = right_masking_pb2.StartMaskingRequest(attempt=attempt, mask_seed=study.rows.mask_seed)
         await _each(
             right, lambda role: peers.call(RightMaskingServiceStub(channel(role)).StartMasking, start)

@@ -14,7 +14,7 @@ B_k is put on and taken off without ever forming a p x p matrix (docs/theory/mas
 (X Q'^T) F with a frame F and Q' = O Q, Q from the thin LQ of X. Q itself must not be handed to the unmasking node.
 
 Of blinded deliveries the collector sees the sum over components of A X^k, and no A X^k. For every pair of components k <
-l the two unmasking nodes share a secret by X25519 between keys drawn for this attempt, expand it to a uniform matrix
+l the two unmasking nodes share a secret by keys drawn for this attempt (`sealing.Pairing`), expand it to a uniform matrix
 modulo 2^64, and add it to one delivery and subtract it from the other. The private keys are forgotten with the attempt,
 so nothing seized later opens a delivery that was recorded.
 """
@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import RandomSource, Stream, derive_key
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import SealingKey
 from trimask_core.rows.rotation import HaarFrame, Matrix, NormalStream
 from trimask_proto.v1 import common_pb2
 
@@ -213,19 +212,19 @@ _CHUNK = 1 << 16  # words at a time, so that the stream stays in cache
 
 
 def blind(
-    values: NDArray[np.int64], component: int, own: SealingKey, publics: dict[int, bytes], context: bytes
+    values: NDArray[np.int64], component: int, secrets: dict[int, bytes], context: bytes
 ) -> NDArray[np.uint64]:
-    """`values` plus this component's pairwise masks. `publics[l]` is the key of component l's unmasking node.
+    """`values` plus this component's pairwise masks. `secrets[l]` is what its unmasking node and component l's alone know.
 
-    Where one node unmasks both of a pair it agrees with itself, which nobody else can.
+    Where one node unmasks both of a pair it has a secret with itself, which nobody else can have.
     """
     blinded = values.astype(np.int64, copy=True).view(np.uint64)
-    for other, public in publics.items():
+    for other, secret in secrets.items():
         if other == component:
             continue
         low, high = sorted((component, other))
         label = b"blinding\0" + context + low.to_bytes(2, "big") + high.to_bytes(2, "big")
-        stream = Stream(derive_key(own.agree(public), label), b"blinding")
+        stream = Stream(derive_key(secret, label), b"blinding")
         flat = blinded.reshape(-1)
         for start in range(0, flat.size, _CHUNK):
             part = flat[start : start + _CHUNK]

@@ -25,7 +25,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SEED_BYTES
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.sealing import Pairing, SealingKey, require_kind
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import Matrix
 from trimask_core.rows.tags import ELEMENT_BYTES, write_elements
@@ -35,7 +35,7 @@ from trimask_proto.v1 import common_pb2, left_masking_pb2, unmasking_pb2, unmask
 from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
-from trimask_proto.v1.unmasking_pb2 import BlindingKey
+from trimask_proto.v1.unmasking_pb2 import BlindingKey, BlindingShare
 from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import attempt_bytes, worker_of
 from trimask_server.runtime.audit import AuditLog
@@ -262,10 +262,10 @@ class _Component:
 
 @dataclass
 class _Attempt:
-    """One attempt's blinding key, everybody's public keys (by component), and the components."""
+    """One attempt's blinding key, the secret with each component's unmasking node, and the components."""
 
     key: SealingKey | None = None
-    publics: dict[int, bytes] = field(default_factory=dict)
+    secrets: dict[int, bytes] = field(default_factory=dict, repr=False)
     components: dict[int, _Component] = field(default_factory=dict)
     blinded: int = 0
 
@@ -294,7 +294,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         if fixed:
             return unmasking_pb2.PrepareAttemptResponse(fixed_number=fixed)
         state = self._attempts.get(request.attempt)
-        state.key = state.key or SealingKey.generate(node.source)
+        state.key = state.key or SealingKey.generate(node.source, study.sealing)
         message = attempt_bytes(request.attempt) + role.encode() + state.key.public
         signature = node.keys.identity.sign("blinding-key", message)
         return unmasking_pb2.PrepareAttemptResponse(
@@ -304,7 +304,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
     async def ShareBlindingKeys(
         self, request: unmasking_pb2.ShareBlindingKeysRequest, context: Context
     ) -> unmasking_pb2.ShareBlindingKeysResponse:
-        study = admitted().study
+        study, _, own = admitted()
         state = self._prepared(request.attempt)
         publics: dict[str, bytes] = {}
         for key in request.keys:
@@ -312,11 +312,22 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             message = attempt_bytes(request.attempt) + key.role.encode() + key.public_key
             identity = study.party(key.role).identity
             verify(identity, "blinding-key", message, key.signature, f"the blinding key of {key.role}")
+            require_kind(key.public_key, study.sealing, key.role)
             publics[key.role] = key.public_key
         missing = set(study.rows.unmasking) - set(publics)
         if missing:
             raise Refused(Reason.MALFORMED, f"the blinding key of {min(missing)} is missing")
-        state.publics = {k: publics[role] for k, role in enumerate(study.rows.unmasking, 1)}
+        assert state.key is not None  # noqa: S101 - for the type checker
+        pairing = Pairing(state.key, own, attempt_bytes(request.attempt))
+        others = sorted(set(study.rows.unmasking) - {own})
+        if study.sealing == "hybrid" and others and not request.shares:
+            shares = [(other, pairing.share(other, publics[other])) for other in others]
+            return unmasking_pb2.ShareBlindingKeysResponse(
+                shares=[BlindingShare(sender=own, receiver=other, sealed=sealed) for other, sealed in shares]
+            )
+        sent = {share.sender: share.sealed for share in request.shares}
+        secrets = {role: pairing.secret(role, publics[role], sent.get(role, b"")) for role in (own, *others)}
+        state.secrets = {k: secrets[role] for k, role in enumerate(study.rows.unmasking, 1)}
         for k in list(state.components):
             self._begin_if_complete(study, request.attempt, k)
         return unmasking_pb2.ShareBlindingKeysResponse()
@@ -408,7 +419,7 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
             work = partial(send_masked_keys, self._node, known, attempt, k, keys, self.take_masked_keys)
             component.keys = {}
             self._shares.begin(attempt, work, "masking tag keys")
-        if not (state.publics and component.masked.complete):
+        if not (state.secrets and component.masked.complete):
             return
         component.begun = True
         self._shares.begin(attempt, lambda: self._unmask(study, attempt, state, k), "unmasking")
@@ -421,11 +432,12 @@ class UnmaskingServicer(unmasking_pb2_grpc.UnmaskingServiceServicer):
         values = await node.workers.run(
             unmask_component, study, component.masked.take(), component.mask, seed
         )
-        delivery = await node.workers.run(blind, values, k, state.key, state.publics, attempt_bytes(attempt))
+        delivery = await node.workers.run(blind, values, k, state.secrets, attempt_bytes(attempt))
         state.components[k] = _Component(begun=True)
         state.blinded += 1
         if state.blinded == len(self._own_components(study)):
-            state.key = None  # nothing seized later may unblind what is kept or was delivered
+            # Nothing seized later may unblind what is kept or was delivered.
+            state.key, state.secrets = None, {}
         await self._contents.hold(attempt, k, delivery)
         held = ReportHeldRequest(attempt=attempt, component=k)
         await node.peers.call(self._collection(study, attempt).ReportHeld, held)
