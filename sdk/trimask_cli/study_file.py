@@ -37,7 +37,7 @@ _PRIVACY = """[privacy]
 # rows were shrunk. Centres, scales and row_norm come from what is known already, never from this study's answers.
 # What shrinking takes is corrected by people asked before (`trimask study new --pilot FILE.csv`); without them a release
 # with row_norm has ranges and no intervals, so without a pilot leave row_norm out.
-# With one right provider honest, epsilon = 4 gives sigma = 8.17 on sums over 1,024 people.
+# With one right provider honest, epsilon = 4 gives sigma = 8.17 on sums over 2,048 people.
 epsilon = 4.0
 delta = 1e-6
 row_norm = 2.2
@@ -46,7 +46,7 @@ honest_providers = 1    # of the right providers; the release is private as long
 """
 _COLLECTION = """[collection]
 suite = "moments"       # two right providers at least, no left ones; no answer is seen unless all of them collude
-release_rows = 1024     # people published together, at least: all of them when the study closes
+release_rows = 2048     # people published together, at least: all of them when the study closes
 
 """
 _GRIDS = {
@@ -64,22 +64,22 @@ def for_moments(text: str) -> str:
     return text
 
 
-_LEAST_PEOPLE = 32  # two blocks that the nine columns fit in
+_LEAST_PEOPLE = 32  # whom the columns of a row fit in
 
 
 def bundled_definition(suite: SuiteName = "rows", people: int | None = None) -> str:
-    """The blood-pressure study's definition, as TOML: the same questions in either suite, by default for 1,024 people."""
+    """The blood-pressure study's definition, as TOML: the same questions in either suite, by default for 2,048 people."""
     text = (files("trimask_cli") / "data" / "blood-pressure.toml").read_text(encoding="utf-8")
     text = text if suite == "rows" else for_moments(text)
     if people is None:
         return text
     if people < _LEAST_PEOPLE:
         raise ConfigError(f"--people must be {_LEAST_PEOPLE} at least")
-    # What the comments say of 1,024 people is not so of others.
+    # What the comments say of 2,048 people is not so of others.
     text = re.sub(r"(?m)^\[privacy\]\n(?:^#.*\n)+", "[privacy]\n", text)
-    text = re.sub(
-        r"(?m)^block_rows = .*$", f"block_rows = {min(512, people // 2)}        # rows masked together", text
-    )
+    # In one block the collector, who sees it, learns no more than the public; of many people it would be slow.
+    block = f"block_rows = {min(1024, people)}        # rows masked together"
+    text = re.sub(r"(?m)^block_rows = .*$", block, text)
     return re.sub(r"(?m)^(release_rows = )\d+", rf"\g<1>{people}", text)
 
 

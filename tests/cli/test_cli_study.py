@@ -108,7 +108,7 @@ def test_card_of_another_form_is_refused(trimask: Run, made: Path, tmp_path: Pat
 def test_impossible_study_is_one_line_and_no_file(trimask: Run, made: Path, tmp_path: Path) -> None:
     definition = tmp_path / "narrow.toml"
     definition.write_text(
-        bundled_definition().replace("block_rows = 512 ", "noise_columns = 20\nblock_rows = 512 ")
+        bundled_definition().replace("block_rows = 1024 ", "noise_columns = 20\nblock_rows = 1024 ")
     )
     out = tmp_path / "study.json"
     result = trimask("study", "new", definition, "--keys", made / "keys", "--out", out)
@@ -137,7 +137,7 @@ def test_approval_says_in_words_what_is_signed(trimask: Run, study_folder: Path)
     result = trimask("study", "approve", study_folder / "study.json", "--keys", keys, "--yes")
     for words in (
         "Systolic blood pressure; Age; Body mass index",
-        "at least 1024 people together",
+        "at least 2048 people together",
         "(4, 1e-06)-differential privacy",
         "one component of every row",
         "removes the right mask of R1",
@@ -260,10 +260,10 @@ def test_example_is_a_definition(trimask: Run) -> None:
 
 def test_bundled_study_is_informative(made: Path) -> None:
     study = read_signed(made / "study.json").study
-    assert (study.attributes, study.rows.block_rows, study.release_rows) == (9, 512, 1024)
-    assert study.protection.sigma == pytest.approx(0.51, abs=0.005)  # what its comments say
-    assert study.rows.noise_columns == 2080
+    assert (study.attributes, study.rows.block_rows, study.release_rows) == (9, 1024, 2048)
+    assert study.protection.sigma == pytest.approx(0.43, abs=0.005)  # what its comments say
+    assert study.rows.noise_columns == 4128
     assert study.protection.collector is not None
     assert study.protection.collector.epsilon == pytest.approx(5.91, abs=0.01)
-    target = Target(4.0, 1e-6, 9, 1024, row_norm=study.protection.row_norm)
+    target = Target(4.0, 1e-6, 9, 2048, row_norm=study.protection.row_norm)
     assert standard_error(target, study.protection.sigma) < target.coefficient / 4

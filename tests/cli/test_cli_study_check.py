@@ -41,12 +41,12 @@ def test_delta_above_one_in_n_is_refused(trimask: Run, made: Path, tmp_path: Pat
     command = ("study", "new", definition(tmp_path, WEAK_DELTA), "--keys", made / "keys", "--out", out)
     refused = trimask(*command)
     assert (refused.status, refused.err.count("\n"), refused.out) == (2, 1, "")
-    for words in ("delta = 0.5", "1/1,024", "512 of its 1,024 people", "--allow-weak"):
+    for words in ("delta = 0.5", "1/2,048", "1,024 of its 2,048 people", "--allow-weak"):
         assert words in refused.err
     assert not out.exists()
     allowed = trimask(*command, "--allow-weak")
     assert allowed.status == 0
-    assert "512 of its 1,024 people" in allowed.out
+    assert "1,024 of its 2,048 people" in allowed.out
     assert out.exists()
 
 
@@ -91,7 +91,7 @@ def test_epsilon_100_is_named_in_the_moments_suite(trimask: Run, tmp_path: Path)
 
 
 def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path, tmp_path: Path) -> None:
-    small = definition(tmp_path, ("block_rows = 512 ", "block_rows = 128 "))
+    small = definition(tmp_path, ("block_rows = 1024 ", "block_rows = 128 "))
     out = tmp_path / "study.json"
     assert trimask("study", "new", small, "--keys", made / "keys", "--out", out).status == 0
     checked = trimask("study", "check", out, "--json")
@@ -115,8 +115,7 @@ def test_check_of_a_study_names_the_collectors_number(trimask: Run, made: Path, 
 
 
 def test_a_definition_without_weaknesses_is_ok(trimask: Run, tmp_path: Path) -> None:
-    whole = definition(tmp_path, ("block_rows = 512 ", "block_rows = 1024 "))
-    checked = trimask("study", "check", whole, "--json")
+    checked = trimask("study", "check", definition(tmp_path), "--json")
     assert checked.status == 0, checked.out
     assert json.loads(checked.out)["ok"]
     assert trimask("study", "check", definition(tmp_path, suite="moments")).status == 0

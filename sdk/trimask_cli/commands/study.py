@@ -41,7 +41,7 @@ def register(subparsers: Subparsers) -> None:
         "--people",
         type=int,
         metavar="N",
-        help="for a release of so many people (default 1024): a rehearsal needs fewer",
+        help="for a release of so many people (default 2048): a rehearsal needs fewer",
     )
     example.set_defaults(run=run_example)
 

@@ -147,9 +147,9 @@ def _collection(people: int, attributes: Sequence[Guess], suite: SuiteName) -> t
     if suite == "moments":
         return _MOMENTS.format(people=people), ""
     columns = 1 + sum(max(1, len(column.levels)) + (1 if column.empty else 0) for column in attributes)
-    # Larger where there are many people: the collector, who sees blocks, learns less, and there are fewer of them to mask.
+    # Half of the people, or as many as masking stays quick with: of small blocks the collector, who sees them, learns more.
     block = max(
-        32, 2 ** math.ceil(math.log2(2 * columns)), min(128, 2 ** int(math.log2(max(1, people // 64))))
+        32, 2 ** math.ceil(math.log2(2 * columns)), min(1024, 2 ** int(math.log2(max(1, people // 2))))
     )
     too_few = ""
     if people > columns:
