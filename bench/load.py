@@ -13,7 +13,7 @@ import uvloop
 
 from trimask_client import Endpoint
 from trimask_client.gateway import SUBMIT_MANY_METHOD
-from trimask_client.h2_transport import H2Transport
+from trimask_client.transport import H2Transport
 from trimask_proto.v1.submission_pb2 import SubmitManyRequest, SubmitManyResponse, SubmitRequest
 
 __all__ = ["Many", "Target", "Timing", "drive", "many"]

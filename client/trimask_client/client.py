@@ -6,19 +6,20 @@ A right provider's answer about its sealing keys is checked before one is used.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
-from trimask_client.lazy_transport import LazyTransport
+from trimask_client.records import Unfinished
 from trimask_client.study_words import check_study_id, explain_study
 from trimask_client.submission_status import SpentBudget, ask_budget, ask_submission
-from trimask_client.transport import Endpoint, Transport, Unreachable
-from trimask_client.unfinished import Unfinished
+from trimask_client.transport import Endpoint, H2Transport, Transport, Unreachable, at_once
 from trimask_core.basics.clock import Backoff
 from trimask_core.basics.errors import (
     ApprovalError,
@@ -40,7 +41,6 @@ from trimask_core.submit.receipt import (
     ProviderReceipt,
     ProviderWithdrawal,
     Receipt,
-    receipt_message,
     submission_id_of,
 )
 from trimask_core.submit.submission import SealedSubmission, build_submission
@@ -51,6 +51,8 @@ from trimask_proto.v1.submission_pb2 import (
     WithdrawRequest,
     WithdrawResponse,
 )
+
+T = TypeVar("T")
 
 
 def newest_key(answer: bytes, identity: bytes, role: str, kind: Sealing) -> bytes:
@@ -156,13 +158,13 @@ class Client:
             invitation.verify(self.study.admits)
         self.invitation = invitation
         self.refusals: Counter[str] = Counter()
-        self.sealing: dict[
-            int, bytes
-        ] = {}  # newer keys of right providers, by k; the study's key where there is none
+        # Newer keys of right providers, by k; the study's key where there is none.
+        self.sealing: dict[int, bytes] = {}
         self._asked_for_keys = False
-        self._transport = transport or LazyTransport()
+        self._transport = transport or H2Transport()
         self._source = source or SystemRandom()
-        self._unfinished = Unfinished(self.study.id, invitation, folder, self._source)
+        self._unfinished = Unfinished(self.study.id, self.invited, folder, self._source)
+        self._counting = threading.Lock()
         self._attempts = attempts
         self._timeout = timeout_seconds
         self._sleep = sleep
@@ -170,9 +172,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -267,7 +267,7 @@ class Client:
         """
         self._asked_for_keys = True
         for k, party in enumerate(self.study.right, 1):
-            endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
+            endpoint = Endpoint.of(self.study, f"R{k}")
             try:
                 answer = self._transport.call(endpoint, _SEALING_KEYS, b"", min(_KEYS_SECONDS, self._timeout))
                 self.sealing[k] = newest_key(answer, party.identity, f"R{k}", self.study.sealing)
@@ -291,33 +291,79 @@ class Client:
         return self._complete(submission, receipts)
 
     def _try_all(self, submission: SealedSubmission) -> tuple[list[ProviderReceipt], TrimaskError | None]:
-        """Upload to one right provider after the other, and stop at one that does not accept it: of two submissions under
-        one invitation the first provider decides which is counted (docs/governance.md)."""
+        """Every receipt in order; or those there are, and why there are not all."""
         admission = self.admission_of(submission)
-        receipts: list[ProviderReceipt] = []
-        for k in range(1, len(submission.sealed) + 1):
-            try:
-                receipts.append(self._patiently(submission, k, admission))
-            except TrimaskError as error:
-                self._count(error)
-                return receipts, error
-        return receipts, None
-
-    def _patiently(self, submission: SealedSubmission, provider: int, admission: bytes) -> ProviderReceipt:
+        receipts: dict[int, ProviderReceipt] = {}
+        errors: dict[int, TrimaskError] = {0: Unreachable("no attempt was made; give attempts >= 1")}
         for attempt in range(1, self._attempts + 1):
+            errors = {}
+            missing = [k for k in range(1, len(submission.sealed) + 1) if k not in receipts]
+            for provider, outcome in self._upload_each(submission, missing, admission):
+                if isinstance(outcome, TrimaskError):
+                    errors[provider] = outcome
+                else:
+                    receipts[provider] = outcome
+            # A refusal stands unless the provider says when to come again (it is full, or being restarted).
+            asked = [0 if isinstance(one, Unreachable) else _asked(one) for one in errors.values()]
+            if not errors or None in asked or attempt == self._attempts:
+                break
+            most = max(ms or 0 for ms in asked)
+            self._sleep(min(most / 1000, _LONGEST_ASKED) + _PAUSES.pause(attempt, self._source))
+        ordered = [receipts[k] for k in sorted(receipts)]
+        if not errors:
+            return ordered, None
+        for error in errors.values():
+            self._count(error)
+        # What will not pass says more than what may.
+        first = min(
+            errors, key=lambda k: (_asked(errors[k]) is not None, isinstance(errors[k], Unreachable), k)
+        )
+        return ordered, errors[first]
+
+    def upload_each(
+        self, submission: SealedSubmission, providers: Sequence[int], admission: bytes
+    ) -> Iterator[tuple[int, ProviderReceipt | TrimaskError]]:
+        """One attempt at each of these right providers: its verified receipt or what went wrong, as they come.
+
+        The first of all is asked alone: where people are invited it decides which of two submissions under one invitation
+        is counted (docs/governance.md), and what it refuses for good nobody else is sent. Then all at once, so that one
+        that hangs holds up no other.
+        """
+        for provider, outcome in self._upload_each(submission, providers, admission):
+            if isinstance(outcome, TrimaskError):
+                self._count(outcome)
+            yield provider, outcome
+
+    def _upload_each(
+        self, submission: SealedSubmission, providers: Sequence[int], admission: bytes
+    ) -> Iterator[tuple[int, ProviderReceipt | TrimaskError]]:
+        upload = partial(self._upload, submission, admission=admission)
+        if providers[:1] == [1]:
+            for provider, outcome in self.each([1], upload):
+                yield provider, outcome
+                refused = isinstance(outcome, Refused) and outcome.reason.final
+                if refused or (admission and isinstance(outcome, TrimaskError)):
+                    return
+        yield from self.each([k for k in providers if k != 1], upload)
+
+    def each(
+        self, providers: Sequence[int], ask: Callable[[int], T]
+    ) -> Iterator[tuple[int, T | TrimaskError]]:
+        """What all of these right providers answer to the same question, asked at once, or what went wrong."""
+
+        def attempt(provider: int) -> T | TrimaskError:
             try:
-                return self._upload(submission, provider, admission)
-            except (Unreachable, Refused) as error:
-                # A refusal stands unless the provider says when to come again (it is full, or being restarted).
-                asked = error.retry_after_ms if isinstance(error, Refused) else 0
-                if asked is None or attempt == self._attempts:
-                    raise
-                self._sleep(min(asked / 1000, _LONGEST_ASKED) + _PAUSES.pause(attempt, self._source))
-        raise Unreachable("no attempt was made; give attempts >= 1")
+                return ask(provider)
+            except TrimaskError as error:
+                return error
+
+        for place, outcome in at_once([partial(attempt, provider) for provider in providers]):
+            yield providers[place], outcome
 
     def _count(self, error: TrimaskError) -> None:
         if not isinstance(error, VerificationError):
-            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
+            with self._counting:
+                self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
 
     def _complete(self, submission: SealedSubmission, receipts: Iterable[ProviderReceipt]) -> Receipt:
         receipt = self.receipt(submission, receipts)
@@ -344,18 +390,18 @@ class Client:
         has not reached wants to see them. Without them this client's own invitation signs.
         """
         role = f"R{provider}"
-        party = self.study.party(role)
         submission_id = submission_id_of(self.study.id, withdrawal_key)
         if admission is None:
             own = self.invitation
             admission = b"" if own is None else own.admit_withdrawal(submission_id).to_bytes()
         request = WithdrawRequest(study_id=self.study.id, withdrawal_key=withdrawal_key, invitation=admission)
-        endpoint = Endpoint(party.address, party.tls_name, self.study.tls_roots)
         try:
-            answer = self._transport.call(endpoint, _WITHDRAW, request.SerializeToString(), self._timeout)
+            answer = self._transport.call(
+                Endpoint.of(self.study, role), _WITHDRAW, request.SerializeToString(), self._timeout
+            )
             response = WithdrawResponse.FromString(answer)
         except TrimaskError as error:
-            self.refusals[error.reason if isinstance(error, Refused) else Reason.UNREACHABLE] += 1
+            self._count(error)
             raise
         except DecodeError:
             raise VerificationError(f"{role} answered with something that is not a withdrawal") from None
@@ -377,29 +423,26 @@ class Client:
         if submission.study_id != self.study.id:
             raise Refused(Reason.UNKNOWN_STUDY, "this submission was sealed for another study")
         try:
-            receipt = self._upload(submission, provider, admission)
+            return self._upload(submission, provider, admission)
         except TrimaskError as error:
             self._count(error)
             raise
-        if not 0 <= receipt.receive_time_ms < 1 << 63:
-            raise VerificationError(f"the receipt of {receipt.role} has an impossible time")
-        message = receipt_message(
-            submission.study_id,
-            submission.submission_id,
-            submission.sealed[provider - 1],
-            receipt.receive_time_ms,
-        )
-        identity = self.study.party(receipt.role).identity
-        verify(identity, "receipt", message, receipt.signature, f"the receipt of {receipt.role}")
+
+    def _upload(
+        self, submission: SealedSubmission, provider: int, admission: bytes | None
+    ) -> ProviderReceipt:
+        endpoint, request = self.upload_request(submission, provider, admission)
+        answer = self._transport.call(endpoint, SUBMIT_METHOD, request, self._timeout)
+        receipt = self.read_upload(submission, provider, answer)
+        receipt.verify(self.study, submission.submission_id)
         return receipt
 
     def upload_request(
         self, submission: SealedSubmission, provider: int, admission: bytes | None = None
     ) -> tuple[Endpoint, bytes]:
         """Where and what to send to one right provider (1..K1): for programs that make the call themselves."""
-        party = self.study.party(f"R{provider}")
         request = self.submit_request(submission, provider, admission)
-        return Endpoint(party.address, party.tls_name, self.study.tls_roots), request.SerializeToString()
+        return Endpoint.of(self.study, f"R{provider}"), request.SerializeToString()
 
     def submit_request(
         self, submission: SealedSubmission, provider: int, admission: bytes | None = None
@@ -422,9 +465,7 @@ class Client:
         digest = hashlib.sha256(submission.sealed[provider - 1]).digest()
         return ProviderReceipt(f"R{provider}", digest, read.receive_time_ms, read.signature)
 
-    def _upload(
-        self, submission: SealedSubmission, provider: int, admission: bytes | None = None
-    ) -> ProviderReceipt:
-        endpoint, request = self.upload_request(submission, provider, admission)
-        answer = self._transport.call(endpoint, SUBMIT_METHOD, request, self._timeout)
-        return self.read_upload(submission, provider, answer)
+
+def _asked(error: TrimaskError) -> int | None:
+    """How long a provider asks to wait before it is tried again, in milliseconds; None where it does not."""
+    return error.retry_after_ms if isinstance(error, Refused) else None

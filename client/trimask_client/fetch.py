@@ -17,13 +17,19 @@ import http
 import http.client
 import json
 import ssl
-import time
+from contextlib import closing
 from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 
 from trimask_client.study_words import check_study_id
-from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, Transport, Unreachable, call_error
+from trimask_client.transport import (
+    Endpoint,
+    H2Transport,
+    Transport,
+    Unreachable,
+    tls_context,
+)
 from trimask_core.basics.encoding import canonical_json
 from trimask_core.basics.errors import Refused, StudyError, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
@@ -42,6 +48,7 @@ from trimask_proto.v1.study_pb2 import (
 )
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 
+_LONGEST_STUDY = 4 << 20
 _METHOD = "/trimask_proto.v1.StudyService/GetStudy"
 
 
@@ -61,10 +68,12 @@ def fetch_study(
     """
     request = GetStudyRequest(study_id=study_id, for_device=True).SerializeToString()
     name = tls_name or address.rpartition(":")[0].removeprefix("[").removesuffix("]")
-    if roots is None:
-        answer = _call_anybody(Endpoint(address, name, ""), request, timeout_seconds)
+    endpoint = Endpoint(address, name, roots or "")
+    if roots is not None and transport is not None:
+        answer = transport.call(endpoint, _METHOD, request, timeout_seconds)
     else:
-        answer = _call(transport, Endpoint(address, name, roots), request, timeout_seconds)
+        with closing(H2Transport(context=tls_context if roots is not None else _of_anybody)) as own:
+            answer = own.call(endpoint, _METHOD, request, timeout_seconds)
     try:
         text = GetStudyResponse.FromString(answer).signed_study
     except DecodeError:
@@ -131,35 +140,6 @@ def _checked(text: bytes, study_id: bytes, address: str) -> SignedStudy:
     return signed
 
 
-def _call(transport: Transport | None, endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
-    if transport is not None:
-        return transport.call(endpoint, _METHOD, request, timeout_seconds)
-    from trimask_client.lazy_transport import LazyTransport
-
-    own = LazyTransport()
-    try:
-        return own.call(endpoint, _METHOD, request, timeout_seconds)
-    finally:
-        own.close()
-
-
-def _call_anybody(endpoint: Endpoint, request: bytes, timeout_seconds: float) -> bytes:
-    """One call, without checking who answers. Only for data that the caller compares with a hash it already has."""
-    from trimask_client.h2_connection import CallFailed, Connection, Deadline
-
-    context = _tls(None)
-    context.set_alpn_protocols(["h2"])
-    deadline = Deadline(timeout_seconds, time.monotonic)
-    try:
-        connection = Connection(endpoint, context, deadline)
-        try:
-            return connection.call(_METHOD, request, deadline)
-        finally:
-            connection.close()
-    except CallFailed as failed:
-        raise call_error(endpoint, failed.status, failed.reason, failed.details) from None
-
-
 def _get(url: str, roots: str | None, timeout_seconds: float) -> bytes:
     """A file of a page's host. No redirection is followed: study.json is beside the page, or it is not there."""
     place = urlsplit(url)
@@ -172,7 +152,7 @@ def _get(url: str, roots: str | None, timeout_seconds: float) -> bytes:
     try:
         connection.request("GET", place.path, headers={"Accept": "application/json"})
         answer = connection.getresponse()
-        text = answer.read(MAX_RESPONSE_BYTES + 1)
+        text = answer.read(_LONGEST_STUDY + 1)
     except (OSError, http.client.HTTPException) as error:
         raise Unreachable(f"{host}: {error or type(error).__name__}") from None
     finally:
@@ -181,7 +161,7 @@ def _get(url: str, roots: str | None, timeout_seconds: float) -> bytes:
         raise StudyError(
             f"{host} has no study at this address (HTTP status {answer.status}); ask who invited you"
         )
-    if len(text) > MAX_RESPONSE_BYTES:
+    if len(text) > _LONGEST_STUDY:
         raise StudyError(f"{host} answered with more than a study can be")
     return text
 
@@ -195,6 +175,13 @@ def _tls(roots: str | None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _of_anybody(_roots: str) -> ssl.SSLContext:
+    """For gRPC, without checking who answers."""
+    context = _tls(None)
+    context.set_alpn_protocols(["h2"])
     return context
 
 
@@ -221,8 +208,7 @@ def refuse_closed(study: Study, transport: Transport, timeout_seconds: float) ->
     Only the collector says so; a false answer can only keep somebody from answering, which it could do anyway. Where
     it does not answer nothing is known, and a person may go on: right providers have the last word.
     """
-    party = study.collector
-    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    endpoint = Endpoint.of(study, "collector")
     request = GetStudyStatusRequest(study_id=study.id).SerializeToString()
     try:
         answer = transport.call(endpoint, _STATUS, request, min(_ASK_SECONDS, timeout_seconds))
@@ -239,8 +225,7 @@ def refuse_used(study: Study, invitation: Invitation, transport: Transport, time
     Without an answer nothing is known, and a person may go on. The institution learns, a little sooner than by the
     submission, that this invitation is in hand; what it is shown admits nothing.
     """
-    party = study.party("R1")
-    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    endpoint = Endpoint.of(study, "R1")
     request = AskSubmissionRequest(study_id=study.id, invitation=invitation.admit_nothing().to_bytes())
     try:
         answer = transport.call(

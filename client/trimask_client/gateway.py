@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -105,7 +104,7 @@ class Gateway:
         timeout_seconds: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        from trimask_client.h2_transport import H2Transport  # a device that never calls it needs no h2
+        from trimask_client.transport import H2Transport  # a device that never calls it needs no h2
 
         self._source = SystemRandom()
         self._client = Client(study, study_id=study_id, timeout_seconds=timeout_seconds)
@@ -124,9 +123,7 @@ class Gateway:
     def __enter__(self) -> Gateway:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -23,15 +23,11 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
-from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint
-from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY
+from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY, Status
 
 PREFIX_BYTES = 5
-STATUS_NAMES = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-    "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-)  # fmt: skip
+MAX_RESPONSE_BYTES = 4 << 20
+STATUS_NAMES = ("OK", *Status.__members__)
 # What an HTTP status means where a proxy answered in the place of a gRPC server.
 _HTTP = {"400": "INTERNAL", "401": "UNAUTHENTICATED", "403": "PERMISSION_DENIED", "404": "UNIMPLEMENTED"}
 _HTTP |= dict.fromkeys(("429", "502", "503", "504"), "UNAVAILABLE")
@@ -190,14 +186,15 @@ class Connection:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        address: str,
+        tls_name: str,
         context: ssl.SSLContext,
         deadline: Deadline,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._endpoint = endpoint
+        self._authority = tls_name or address
         self._clock = clock
-        self._socket = _open(endpoint, context, deadline)
+        self._socket = _open(address, tls_name, context, deadline)
         self._frames = _GoAwayFilter()
         self._stream: _Stream | None = None
         self._pongs = 0
@@ -310,7 +307,7 @@ class Connection:
                 (":method", "POST"),
                 (":scheme", "https"),
                 (":path", method),
-                (":authority", self._endpoint.tls_name or self._endpoint.address),
+                (":authority", self._authority),
                 ("te", "trailers"),
                 ("content-type", "application/grpc"),
                 ("user-agent", "trimask-client"),
@@ -392,8 +389,8 @@ class Connection:
                 )
 
 
-def _open(endpoint: Endpoint, context: ssl.SSLContext, deadline: Deadline) -> ssl.SSLSocket:
-    host, port = _split(endpoint.address)
+def _open(address: str, tls_name: str, context: ssl.SSLContext, deadline: Deadline) -> ssl.SSLSocket:
+    host, port = _split(address)
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
@@ -405,7 +402,7 @@ def _open(endpoint: Endpoint, context: ssl.SSLContext, deadline: Deadline) -> ss
             plain.connect(place)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.settimeout(deadline.left())
-            secure = context.wrap_socket(plain, server_hostname=endpoint.tls_name or host)
+            secure = context.wrap_socket(plain, server_hostname=tls_name or host)
         except ssl.SSLCertVerificationError as error:
             plain.close()
             raise CallFailed("UNAVAILABLE", _certificate_words(error.verify_code)) from None

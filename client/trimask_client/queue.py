@@ -19,17 +19,19 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimask_client.attempts import (
+from trimask_client.client import Client
+from trimask_client.fetch import refuse_closed, refuse_uninvited, refuse_used
+from trimask_client.queue_entry import (
+    PAUSES_MS,
+    Entry,
     ask_providers,
     send_payload,
+    sent_entry,
+    waiting_entry,
     withdrawal_by_receipt,
     withdrawal_entry,
     withdrawal_of_entry,
 )
-from trimask_client.client import Client
-from trimask_client.fetch import refuse_closed, refuse_uninvited, refuse_used
-from trimask_client.lazy_transport import LazyTransport
-from trimask_client.queue_entry import PAUSES_MS, Entry, sent_entry, waiting_entry
 from trimask_client.records import (
     DRAFTS,
     HELD,
@@ -44,7 +46,7 @@ from trimask_client.records import (
     QueueRecords,
     Vault,
 )
-from trimask_client.transport import Transport
+from trimask_client.transport import H2Transport, Transport
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, InvitationError, Refused, StudyError, VerificationError
 from trimask_core.basics.randomness import RandomSource, SystemRandom
@@ -111,7 +113,7 @@ class Queue:
         self._disk = FileDisk(Path(folder)) if isinstance(folder, (str, Path)) else folder
         self._source = source or SystemRandom()
         self._vault = Vault(self._disk, key, self._source)
-        self._transport = transport or LazyTransport()
+        self._transport = transport or H2Transport()
         self._clock = clock or SystemClock()
         self._timeout = timeout_seconds
         self._clients: dict[bytes, Client] = {}
@@ -293,11 +295,8 @@ class Queue:
                 PAYLOADS,
                 name,
                 {
-                    "study_id": study_id.hex(),
-                    "sealed": [base64.b64encode(part).decode() for part in sealed.sealed],
-                    "key_ids": [key_id.hex() for key_id in sealed.key_ids],
+                    **sealed.to_record(),
                     "sealed_ms": self._clock.now_ms(),
-                    "withdrawal_key": sealed.withdrawal_key.hex(),
                     "invitation": base64.b64encode(client.admission_of(sealed)).decode(),
                     "invited": client.invited,
                     "draft_id": None if draft is None else draft["draft_id"],

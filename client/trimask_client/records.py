@@ -1,4 +1,5 @@
-"""The records of a device's queue on disk: small, encrypted (`trimask_core.crypto.records`), each whole or not there at all.
+"""The records of a device on disk, of its queue and of a client's unfinished submissions: small, encrypted
+(`trimask_core.crypto.records`), each whole or not there at all.
 
 A record is written under a temporary name, synced, renamed, and the rename synced: whenever the power fails, the old record
 or the new one is there. One folder a kind (docs/device.md). `recover` finishes what a crash cut off, so that the rules of
@@ -10,16 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from trimask_core.basics.errors import ConfigError, VerificationError
+from trimask_core.basics.errors import ConfigError, InvitationError, VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource, SystemRandom
 from trimask_core.crypto.records import RecordCipher
+from trimask_core.submit.submission import SealedSubmission
 
 
 class Disk(Protocol):
@@ -278,3 +281,67 @@ class QueueRecords:
                 # Without its payload it was not sealed, or is taken up again: either way the study's draft has the answers.
                 if name not in self.vault.names(PAYLOADS) or self.progress(name)["receipts"]:
                     self.vault.delete(HELD, name)
+
+
+class Unfinished:
+    """Submissions that a `Client` has begun and not every right provider has accepted, so that the next call goes on with
+    them: of one study under one invitation, or without one; in memory, the last of it alone.
+
+    An invitation is bound to the first submission it comes with: a second one would be refused where the first was
+    accepted, and neither would be counted. With a folder they outlive the process, encrypted under a key of that folder.
+    """
+
+    _KIND = "unfinished"
+
+    def __init__(
+        self, study_id: bytes, invited: str, folder: str | Path | None, source: RandomSource
+    ) -> None:
+        self._study_id, self._invited, self.folder = study_id, invited, folder
+        self._last: dict[str, Any] | None = None
+        self._disk: FileDisk | None = None
+        self._vault: Vault | None = None
+        if folder is not None:
+            self._disk = FileDisk(Path(folder))
+            self._vault = Vault(self._disk, device_key(Path(folder) / "device.key", source), source)
+
+    def __repr__(self) -> str:
+        return "Unfinished(<secret>)"
+
+    def begin(self, answers: Mapping[str, object], make: Callable[[], SealedSubmission]) -> SealedSubmission:
+        """The unfinished submission of these answers, or a new one, kept before this returns: of two programs that begin at
+        once, one makes it. `InvitationError` if there is one of other answers under the invitation."""
+        digest = hashlib.sha256(json.dumps(dict(answers), sort_keys=True, default=repr).encode()).hexdigest()
+        with contextlib.nullcontext() if self._disk is None else self._disk.lock(self._KIND, wait=True):
+            for record in self._records():
+                if record["answers"] == digest:
+                    return SealedSubmission.from_record(record)
+                if self._invited:
+                    raise InvitationError(
+                        "an earlier submission under this invitation may have been accepted; submit the same answers "
+                        "again, or call resume() to go on with it"
+                    )
+            made = make()
+            record = {"invited": self._invited, "answers": digest, **made.to_record()}
+            if self._vault is None:
+                self._last = record
+            else:
+                self._vault.put(self._KIND, made.submission_id.hex(), record)
+            return made
+
+    def all(self) -> list[SealedSubmission]:
+        """Everything unfinished."""
+        return [SealedSubmission.from_record(record) for record in self._records()]
+
+    def drop(self, submission: SealedSubmission) -> None:
+        """Forget one that every provider has accepted, or one has refused for good."""
+        if self._vault is not None:
+            self._vault.delete(self._KIND, submission.submission_id.hex())
+        elif self._last is not None and self._last["submission_id"] == submission.submission_id.hex():
+            self._last = None
+
+    def _records(self) -> list[dict[str, Any]]:
+        if self._vault is None:
+            return [] if self._last is None else [self._last]
+        found = [self._vault.get(self._KIND, name) or {} for name in self._vault.names(self._KIND)]
+        ours = (self._study_id.hex(), self._invited)
+        return [record for record in found if (record.get("study_id"), record.get("invited")) == ours]

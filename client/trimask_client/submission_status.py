@@ -31,11 +31,10 @@ def ask_submission(
     receipt.verify(study)
     found = {}
     for item in receipt.providers:
-        party = study.party(item.role)
         request = AskSubmissionRequest(
             study_id=study.id, submission_id=receipt.submission_id, sealed_hash=item.sealed_hash
         )
-        endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+        endpoint = Endpoint.of(study, item.role)
         try:
             answer = transport.call(endpoint, _ASK, request.SerializeToString(), timeout_seconds)
             found[item.role] = AskSubmissionResponse.FromString(answer).reason
@@ -99,8 +98,7 @@ def ask_budget(study: Study, transport: Transport, timeout_seconds: float = 15.0
         raise Refused(
             Reason.NO_BUDGET, "this study has no budget: it publishes a dataset and answers no questions"
         )
-    party = study.collector
-    endpoint = Endpoint(party.address, party.tls_name, study.tls_roots)
+    endpoint = Endpoint.of(study, "collector")
     request = GetBudgetRequest(study_id=study.id).SerializeToString()
     try:
         found = GetBudgetResponse.FromString(transport.call(endpoint, _GET_BUDGET, request, timeout_seconds))

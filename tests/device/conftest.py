@@ -21,7 +21,7 @@ import h2.settings
 import pytest
 
 from trimask_client import Endpoint, Transport
-from trimask_client.h2_transport import H2Transport
+from trimask_client.transport import H2Transport
 from trimask_core.study.signed import SignedStudy
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab

@@ -11,7 +11,7 @@ import pytest
 
 from trimask_client import Endpoint, Unreachable
 from trimask_client.fetch import fetch_study
-from trimask_client.lazy_transport import LazyTransport
+from trimask_client.transport import H2Transport
 from trimask_core.basics.errors import Refused, StudyError
 from trimask_core.submit.invitation import Link
 from trimask_proto.v1.study_pb2 import GetStudyRequest, GetStudyResponse
@@ -43,7 +43,7 @@ def test_a_study_is_fetched_with_what_a_device_needs(device_lab: Any, signed: An
 
 def test_others_are_given_the_study_without_the_seed(device_lab: Any, signed: Any) -> None:
     collector = signed.study.collector
-    transport = LazyTransport()
+    transport = H2Transport()
     answer = transport.call(
         Endpoint(collector.address, collector.tls_name, _roots(device_lab)),
         "/trimask_proto.v1.StudyService/GetStudy",

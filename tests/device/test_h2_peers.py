@@ -13,7 +13,7 @@ import pytest
 
 from trimask_client import Endpoint, Transport, Unreachable
 from trimask_client.h2_connection import CallFailed, Connection, Deadline
-from trimask_client.h2_transport import H2Transport, _context
+from trimask_client.transport import H2Transport, tls_context
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_patience import patience
 
@@ -312,7 +312,9 @@ def test_an_idle_connection_that_is_dead_is_not_used(play: Callable[..., Any]) -
 
     clock = _Clock()
     endpoint = play(dead).endpoint
-    connection = Connection(endpoint, _context(endpoint.roots), Deadline(100, clock), clock)
+    connection = Connection(
+        endpoint.address, endpoint.tls_name, tls_context(endpoint.roots), Deadline(100, clock), clock
+    )
     assert connection.call("/t.T/M", b"", Deadline(100, clock)) == b"one"
     clock.now += 60
     assert not connection.usable(Deadline(100, clock))
@@ -357,4 +359,4 @@ def test_roots_that_are_not_certificates(h2_transport: H2Transport) -> None:
 
 def test_no_time_at_all(tls: Any) -> None:
     with pytest.raises(CallFailed):
-        Connection(Endpoint("127.0.0.1:1", "name", tls.roots), None, Deadline(0))  # type: ignore[arg-type]
+        Connection("127.0.0.1:1", "name", None, Deadline(0))  # type: ignore[arg-type]

@@ -6,13 +6,14 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trimask_client import Endpoint, Queue, Unreachable, device_key
+from trimask_client import Client, Endpoint, Queue, Unreachable, device_key
 from trimask_client.queue_entry import PAUSES_MS, Entry
 from trimask_client.records import FileDisk, Vault
 from trimask_core.basics.clock import ManualClock
@@ -29,6 +30,7 @@ from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.basics.refusals import AnyReason, Reason, Status, Unlisted, read_reason
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.receipt import receipt_message
+from trimask_patience import patience
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 KEY = bytes(range(32))
@@ -41,11 +43,18 @@ class Providers:
         self.made = made
         self.moods: dict[str, Exception | bytes] = {}
         self.calls: list[tuple[str, bytes]] = []
+        # What an answer waits for, and what is set when a call comes.
+        self.hangs: dict[str, threading.Event] = {}
+        self.begun: dict[str, threading.Event] = {}
 
     def call(self, endpoint: Endpoint, _method: str, request: bytes, _timeout: float) -> bytes:
         role = endpoint.tls_name.split(".")[0].upper()
         message = SubmitRequest.FromString(request)
         self.calls.append((role, message.sealed_component))
+        if role in self.begun:
+            self.begun[role].set()
+        if role in self.hangs and not self.hangs[role].wait(patience(30)):
+            raise Unreachable("it hung")
         mood = self.moods.get(role)
         if isinstance(mood, Exception):
             raise mood
@@ -221,13 +230,57 @@ def test_a_refusal_that_stands(at: Setting, answers: Mapping[str, object], reaso
     (entry,) = at.queue.send()
     assert entry.state == "refused"
     words = entry.words(at.clock.now_ms())
-    assert "will not be tried again: R2: this study takes no more submissions. 1 of 3 providers" in words
-    assert [role for role, _ in at.providers.calls] == ["R1", "R2"]
+    assert "will not be tried again: R2: this study takes no more submissions. 2 of 3 providers" in words
+    assert sorted(role for role, _ in at.providers.calls) == ["R1", "R2", "R3"]
     at.clock.advance(1e6)
     assert at.queue.send(now=True) == ()
     at.queue.discard(entry.submission_id)
     assert at.queue.entries() == ()
     assert not any(name.startswith(("payloads/", "progress/")) for name in _files(at.folder))
+
+
+def test_what_the_first_refuses_nobody_else_is_sent(at: Setting, answers: Mapping[str, object]) -> None:
+    at.providers.moods["R1"] = Refused(Reason.STUDY_CLOSED, "no")
+    at.queue.save_draft(at.study_id, answers)
+    at.queue.seal(at.study_id)
+    (entry,) = at.queue.send()
+    assert (entry.state, entry.received_by, entry.held) == ("refused", (), True)
+    assert [role for role, _ in at.providers.calls] == ["R1"]
+
+
+def test_a_provider_that_hangs_holds_up_no_other(at: Setting, answers: Mapping[str, object]) -> None:
+    """It answers once the receipts of the others are on disk, or never: whoever is asked in turn does not get there."""
+    released = threading.Event()
+    at.providers.hangs["R2"] = released
+    at.queue.seal(at.study_id, answers)
+    signed: list[str] = []
+
+    def told(address: str) -> None:
+        signed.append(address)
+        if len(signed) == 2:
+            (entry,) = at.open().entries()
+            assert entry.received_by == ("R1", "R3")
+            released.set()
+
+    (sent,) = at.queue.send(signed=told)
+    assert sent.state == "sent"
+    assert signed == [at.made.study.party(role).address for role in ("R1", "R3", "R2")]
+
+
+def test_a_provider_that_hangs_holds_up_no_other_of_a_client(
+    at: Setting, answers: Mapping[str, object]
+) -> None:
+    """R2 answers once R3 was asked. One that answers nobody is an error then, and the others have their part."""
+    at.providers.hangs["R2"] = asked = threading.Event()
+    at.providers.moods["R3"] = Unreachable("no network")
+    at.providers.begun["R3"] = asked
+    with Client(at.made.signed, transport=at.providers, attempts=1) as client:
+        submission = client.prepare(answers)
+        with pytest.raises(Unreachable, match="no network"):
+            client.send(submission)
+        assert client.refusals == {"unreachable": 1}
+        del at.providers.moods["R3"]
+        client.send(submission).verify(at.made.study)
 
 
 @pytest.mark.parametrize(

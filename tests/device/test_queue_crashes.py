@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -190,6 +191,22 @@ class World:
         """Nothing is open."""
 
 
+def _in_some_order(rng: random.Random) -> Any:
+    """What is asked at once, one after the other in an order of the schedule's: a crash may come between any two."""
+
+    def at_once(calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
+        for place in rng.sample(range(len(calls)), len(calls)):
+            yield place, calls[place]()
+
+    return mock.patch("trimask_client.client.at_once", at_once)
+
+
+@pytest.fixture(autouse=True)
+def _an_order() -> Iterator[None]:
+    with _in_some_order(random.Random(1)):
+        yield
+
+
 class Device:
     """A process that is started again after every crash."""
 
@@ -204,6 +221,10 @@ class Device:
 
     def run(self, work: Callable[[Queue], None]) -> None:
         """Do it, in as many lives as it takes; work finds out by itself what is already done."""
+        with _in_some_order(self.rng):
+            self._run(work)
+
+    def _run(self, work: Callable[[Queue], None]) -> None:
         while True:
             self.doom.left = self.rng.randint(0, 60) if self.crashes < 12 else None
             try:

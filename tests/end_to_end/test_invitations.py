@@ -22,9 +22,8 @@ import pytest
 from trimask_cli import invitations
 from trimask_client import Client, Queue
 from trimask_client.grpc_channel import plain_errors
-from trimask_client.h2_transport import H2Transport
 from trimask_client.study_words import explain_study
-from trimask_client.transport import Endpoint, Unreachable
+from trimask_client.transport import Endpoint, H2Transport, Unreachable
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
@@ -148,7 +147,7 @@ def test_a_used_invitation_is_noticed_before_anybody_answers(
 _KILLED = """
 import base64, os, signal, sys
 from trimask_client import Client
-from trimask_client.h2_transport import H2Transport
+from trimask_client.transport import H2Transport
 from trimask_core.submit.invitation import Invitation
 from trimask_core.study.signed import SignedStudy
 

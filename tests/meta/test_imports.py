@@ -51,7 +51,7 @@ OUTSIDE: dict[str, set[str]] = {
 DEVICE = ("device.py", "noise_columns.py")  # what a device does with one row
 ONLY_IN = {
     "grpc": {"grpc_channel.py"},
-    "h2": {"h2_connection.py", "h2_transport.py"},
+    "h2": {"h2_connection.py"},
 }
 
 

@@ -278,7 +278,7 @@ def test_a_job_without_the_app_sends_what_sessions_have_left(
     assert guide.something_waits()
     guide.kiosk.finish()
     assert guide.something_waits()
-    monkeypatch.setattr("trimask_mobile.model.device.LazyTransport", lambda: field.providers)
+    monkeypatch.setattr("trimask_mobile.model.device.H2Transport", lambda: field.providers)
     key = device_key(field.home / "device.key")
     assert send_sessions(field.home, key)  # comes again
     field.providers.online = True

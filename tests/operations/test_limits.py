@@ -17,9 +17,8 @@ import pytest
 
 from trimask_client import Client, Gateway
 from trimask_client.grpc_channel import open_channel
-from trimask_client.h2_transport import H2Transport
 from trimask_client.queue import Queue
-from trimask_client.transport import read_retry
+from trimask_client.transport import H2Transport, read_retry
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom

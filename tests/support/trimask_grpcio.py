@@ -6,7 +6,8 @@ import threading
 
 import grpc
 
-from trimask_client.transport import MAX_RESPONSE_BYTES, Endpoint, call_error, read_retry
+from trimask_client.h2_connection import MAX_RESPONSE_BYTES
+from trimask_client.transport import Endpoint, call_error, read_retry
 from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY
 
 __all__ = ["GrpcioTransport"]

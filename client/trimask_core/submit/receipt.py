@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trimask_core.basics.encoding import read_json
+from trimask_core.basics.encoding import decode_bytes, encode_bytes, read_json
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.crypto.identity import verify
 from trimask_core.study.definition import Study
@@ -55,13 +55,8 @@ class ProviderWithdrawal:
         if not 0 <= self.withdraw_time_ms < 1 << 63:
             raise VerificationError(f"the withdrawal at {self.role} has an impossible time")
         message = withdrawal_message(study.id, submission_id, self.withdraw_time_ms)
-        verify(
-            study.party(self.role).identity,
-            "withdrawal",
-            message,
-            self.signature,
-            f"the withdrawal at {self.role}",
-        )
+        what = f"the withdrawal at {self.role}"
+        verify(study.party(self.role).identity, "withdrawal", message, self.signature, what)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -98,6 +93,33 @@ class ProviderReceipt:
     receive_time_ms: int
     signature: bytes
 
+    def verify(self, study: Study, submission_id: bytes) -> None:
+        """Raise `VerificationError` unless this provider signed it."""
+        if not 0 <= self.receive_time_ms < 1 << 63:
+            raise VerificationError(f"the receipt of {self.role} has an impossible time")
+        message = receipt_digest_message(study.id, submission_id, self.sealed_hash, self.receive_time_ms)
+        what = f"the receipt of {self.role}"
+        verify(study.party(self.role).identity, "receipt", message, self.signature, what)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "role": self.role,
+            "sealed_hash": self.sealed_hash.hex(),
+            "receive_time_ms": self.receive_time_ms,
+            "signature": encode_bytes(self.signature),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ProviderReceipt:
+        """Read what `to_dict` wrote."""
+        return cls(
+            data["role"],
+            bytes.fromhex(data["sealed_hash"]),
+            int(data["receive_time_ms"]),
+            decode_bytes(data["signature"]),
+        )
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -130,18 +152,7 @@ class Receipt:
         if [item.role for item in self.providers] != [f"R{k}" for k in range(1, len(study.right) + 1)]:
             raise VerificationError("this receipt does not have one signature of each right provider")
         for item in self.providers:
-            if not 0 <= item.receive_time_ms < 1 << 63:
-                raise VerificationError(f"the receipt of {item.role} has an impossible time")
-            message = receipt_digest_message(
-                self.study_id, self.submission_id, item.sealed_hash, item.receive_time_ms
-            )
-            verify(
-                study.party(item.role).identity,
-                "receipt",
-                message,
-                item.signature,
-                f"the receipt of {item.role}",
-            )
+            item.verify(study, self.submission_id)
 
     def to_json(self) -> str:
         """The form a person keeps."""
@@ -150,15 +161,7 @@ class Receipt:
             {
                 "study_id": self.study_id.hex(),
                 "submission_id": self.submission_id.hex(),
-                "providers": [
-                    {
-                        "role": item.role,
-                        "sealed_hash": item.sealed_hash.hex(),
-                        "receive_time_ms": item.receive_time_ms,
-                        "signature": base64.b64encode(item.signature).decode(),
-                    }
-                    for item in self.providers
-                ],
+                "providers": [item.to_dict() for item in self.providers],
             }
             | {name: value for name, value in later.items() if value},
             indent=1,
@@ -172,15 +175,7 @@ class Receipt:
             return cls(
                 bytes.fromhex(data["study_id"]),
                 bytes.fromhex(data["submission_id"]),
-                tuple(
-                    ProviderReceipt(
-                        item["role"],
-                        bytes.fromhex(item["sealed_hash"]),
-                        int(item["receive_time_ms"]),
-                        base64.b64decode(item["signature"], validate=True),
-                    )
-                    for item in data["providers"]
-                ),
+                tuple(map(ProviderReceipt.from_dict, data["providers"])),
                 bytes.fromhex(data.get("withdrawal_key", "")),
                 str(data.get("collector", "")),
             )

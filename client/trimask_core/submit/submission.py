@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource
 from trimask_core.crypto.sealing import (
@@ -39,6 +41,27 @@ class SealedSubmission:
     sealed: tuple[bytes, ...] = field(repr=False)
     withdrawal_key: bytes = field(default=b"", repr=False)
     key_ids: tuple[bytes, ...] = ()  # which key each is sealed to; empty where that is not known
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready, for a device's encrypted store."""
+        return {
+            "study_id": self.study_id.hex(),
+            "submission_id": self.submission_id.hex(),
+            "sealed": [encode_bytes(part) for part in self.sealed],
+            "withdrawal_key": self.withdrawal_key.hex(),
+            "key_ids": [key_id.hex() for key_id in self.key_ids],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SealedSubmission:
+        """Read what `to_record` wrote."""
+        return cls(
+            bytes.fromhex(record["study_id"]),
+            bytes.fromhex(record["submission_id"]),
+            tuple(decode_bytes(part) for part in record["sealed"]),
+            bytes.fromhex(record["withdrawal_key"]),
+            tuple(bytes.fromhex(key_id) for key_id in record["key_ids"]),
+        )
 
 
 def build_submission(

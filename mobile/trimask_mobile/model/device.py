@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from trimask_client import Endpoint, Entry, Queue, Transport, device_key
 from trimask_client.fetch import fetch_linked, fetch_of_receipt
-from trimask_client.lazy_transport import LazyTransport
 from trimask_client.records import FileDisk, Vault
+from trimask_client.transport import H2Transport
 from trimask_core.basics.clock import Clock, SystemClock
 from trimask_core.basics.errors import ConfigError, TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
@@ -90,7 +90,7 @@ class Device:
         self._timeout = timeout_seconds
         self._given, self._given_key = transport, key
         self._institutions = institutions or home / "institutions"
-        self._transport = _Watched(transport or LazyTransport())
+        self._transport = _Watched(transport or H2Transport())
         self._set_up()
 
     def _set_up(self) -> None:

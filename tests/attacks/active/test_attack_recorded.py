@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_client import Client
-from trimask_client.lazy_transport import LazyTransport
-from trimask_client.transport import Endpoint
+from trimask_client.transport import Endpoint, H2Transport
 from trimask_core.crypto import mlkem
 from trimask_core.crypto.sealing import (
     Pairing,
@@ -51,7 +50,7 @@ from trimask_server.suites.rows import unmasking
 _HYBRID = b"HPKE\x64\x7a\x00\x01\x00\x02"
 
 
-class Recorder(LazyTransport):
+class Recorder(H2Transport):
     """What goes in and out, inside TLS."""
 
     def __init__(self) -> None:

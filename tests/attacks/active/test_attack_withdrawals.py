@@ -12,8 +12,7 @@ import pytest
 
 from trimask_cli import invitations, owner
 from trimask_client import Client, Queue
-from trimask_client.lazy_transport import LazyTransport
-from trimask_client.transport import Endpoint, Unreachable
+from trimask_client.transport import Endpoint, H2Transport, Unreachable
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.study.signed import SignedStudy
@@ -116,7 +115,7 @@ def test_random_keys_in_an_open_study_are_bounded(lab: Lab, monkeypatch: pytest.
     assert kept(lab, signed.study.id) == (21, 21)
 
 
-class _R2IsAway(LazyTransport):
+class _R2IsAway(H2Transport):
     """The network to R2 is down for submissions."""
 
     def __init__(self, address: str) -> None:

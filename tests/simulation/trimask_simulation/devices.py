@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import grpc
 
@@ -28,7 +29,7 @@ from trimask_simulation.network import Network
 from trimask_simulation.parties import SkewedClock
 from trimask_simulation.trace import Trace
 
-__all__ = ["Device"]
+__all__ = ["Device", "at_once_here"]
 
 
 class _Killed(BaseException):
@@ -58,6 +59,7 @@ class _Baton:
         outcome: list[Any] = []
 
         def body() -> None:
+            _here.baton = self
             self._to_thread.acquire()
             try:
                 outcome.append(function())
@@ -81,6 +83,30 @@ class _Baton:
         if isinstance(outcome[0], BaseException):
             raise outcome[0]
         return outcome[0]
+
+
+_here = threading.local()
+"""`baton` of this thread."""
+
+
+def _at_once(calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
+    """What is asked at once, each in a thread and with a baton of its own: the loop decides who goes on."""
+    baton: _Baton = _here.baton
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def begin() -> None:
+        # A result may be an error, which is not to be raised: so it is one of a list.
+        tasks.extend(asyncio.ensure_future(_Baton().run(lambda call=call: [call()])) for call in calls)
+
+    baton.wait_for(begin())
+    left = set(tasks)
+    while left:
+        done, left = baton.wait_for(asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED))
+        for task in sorted(done, key=tasks.index):
+            yield tasks.index(task), task.result()[0]
+
+
+at_once_here = mock.patch("trimask_client.client.at_once", _at_once)
 
 
 class _MemoryDisk:
@@ -145,7 +171,6 @@ class Device:
         self._clock = SkewedClock(self.loop, self._chance.uniform(-3600, 3600))
         self._disk = _MemoryDisk(self._strike)
         self._restarts = 0
-        self._baton = _Baton()
         self._queue: Queue | None = None
 
     def _strike(self) -> None:
@@ -157,7 +182,7 @@ class Device:
         """The queue's transport."""
         self._strike()
         try:
-            answer: bytes = self._baton.wait_for(
+            answer: bytes = _here.baton.wait_for(
                 self.network.call(
                     self.name, endpoint.address, method, request, (), timeout_seconds, waits=False
                 )
@@ -176,9 +201,8 @@ class Device:
         """Answer, send, and go on sending until nothing waits, through any number of deaths."""
         await asyncio.sleep(self._chance.uniform(0.0, 20.0))
         while True:
-            self._baton = _Baton()
             try:
-                pause = await self._baton.run(self._session)
+                pause = await _Baton().run(self._session)
             except _Killed:
                 self._restarts += 1
                 self._queue = None

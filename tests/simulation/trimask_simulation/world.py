@@ -33,7 +33,7 @@ from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub
 from trimask_server.suites.moments import batch_check, key_exchange
 from trimask_simulation.adversaries import ADVERSARIES, Adversary, HostileOracle
-from trimask_simulation.devices import Device
+from trimask_simulation.devices import Device, at_once_here
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process, VirtualLoop
 from trimask_simulation.moments_oracle import MomentsOracle
@@ -429,7 +429,7 @@ def run_seed(
     gc.disable()  # what is collected when must not depend on what ran before
     gc.freeze()  # and what was there before need not be looked through after
     try:
-        with _watched_sealing(world):
+        with _watched_sealing(world), at_once_here:
             try:
                 world.loop.run_until_complete(world.live())
                 world.stop()
