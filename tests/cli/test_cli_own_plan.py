@@ -168,6 +168,25 @@ def test_repro_what_is_recommended_does_not_hang_on_what_was_before() -> None:
     assert recommend(with_attributes(definition, tenth), people, FORMULA).best.inflation < 1.05 * fresh
 
 
+def test_repro_a_level_that_few_of_the_pilot_have_is_planned_with() -> None:
+    """Scales are found by every second of 300 people, none of whom has it: the plan ended with "collinear"."""
+    definition = load_definition(
+        STUDY.partition("[[expected.columns]]")[0].replace("block_rows = 128", 'suite = "moments"')
+    )
+    definition = replace(
+        definition, schema=replace(definition.schema, attributes=definition.schema.attributes[2:])
+    )
+    rng = np.random.default_rng(6)
+    people = [
+        {"b": float(b), "c": float(c), "group": "high" if place in (1, 7, 31, 65) else "low" if b < 50 else "mid",
+         "female": int(b > c)}
+        for place, (b, c) in enumerate(rng.uniform(20, 80, (300, 2)))
+    ]  # fmt: skip
+    found = recommend(definition, Population(people), "b ~ C(group)")
+    assert "C(group)[high]" in found.best.names
+    assert np.isfinite(found.best.inflation)
+
+
 @pytest.mark.parametrize("cover", ["slopes", "means", "moments"])
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_recommended_clipping_lets_intervals_hold(suite: SuiteName, cover: str) -> None:

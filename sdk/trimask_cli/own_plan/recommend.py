@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from trimask.errors import CollinearColumns
 from trimask_cli.own_plan.first_order import Ladder, Rung
 from trimask_cli.own_plan.predict import COVERS, MANY_COLUMNS, Population, Prediction, predict
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
@@ -136,8 +137,7 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
         if boxed != bare:
             ways.append(bare)
         if len(bare.schema.columns) <= MANY_COLUMNS:
-            some = population.people[:: -(-len(population.people) // _FEW)]
-            few = Population(some, population.pilot, population.worth)
+            few = _thinned(population, lambda some: Ladder(boxed, [], some, formula, n, parties, "slopes"))
 
             def error(candidate: StudyDefinition) -> float:
                 ladder = Ladder(candidate, [], few, formula, n, parties, "slopes")
@@ -172,6 +172,18 @@ def recommend(definition: StudyDefinition, population: Population, formula: str,
                 taken, point = rung, other
     curve = tuple(item for item, rung in steps if rung.row_norm is not None)
     return Recommendation(taken.definition, point, unclipped, curve, prices, population.pilot, ladder, cover)
+
+
+def _thinned(population: Population, fitted: Callable[[Population], object]) -> Population:
+    """Every so many of the people, more where a rare level has nobody among them and the model cannot be `fitted`."""
+    step = -(-len(population.people) // _FEW)
+    while step > 1:
+        with suppress(CollinearColumns):
+            few = Population(population.people[::step], population.pilot, population.worth)
+            fitted(few)
+            return few
+        step //= 2
+    return population
 
 
 def _of_each_way(steps: Iterable[tuple[Prediction, Rung]], cover: str) -> list[Rung]:
