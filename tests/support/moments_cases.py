@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from trimask_core.basics.errors import ImpossibleStudy
-from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, verdict
+from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, supports, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import _elements
@@ -140,6 +140,15 @@ def random_layout(random: Random, schema: Schema, ball: bool) -> MomentsLayout |
         except ImpossibleStudy:
             continue
     return None
+
+
+def over_supports_alone(layout: MomentsLayout, label: int) -> bool:
+    """Whether each form's coefficients are zero outside its support, and constants and all below P."""
+    form = forms(layout, a_challenge(layout, label))
+    return all(0 <= value < P for row in (*form.coefficients, form.constants) for value in row) and all(
+        {index for index, value in enumerate(row) if value} <= set(indices)
+        for row, indices in zip(form.coefficients, supports(layout), strict=True)
+    )
 
 
 def a_challenge(layout: MomentsLayout, label: int = 0) -> Challenge:

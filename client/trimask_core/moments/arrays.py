@@ -73,6 +73,31 @@ def product(values: Elements, columns: Limbs) -> Elements:
     return total
 
 
+def sums_of_products(one: Elements, other: Elements, parts: Sequence[slice]) -> Elements:
+    """For each row, and for each part of the columns, the sum of the products of `one` and `other` modulo P (n x parts)."""
+    # By limb i of the one and j of the other: sums with the same i + j are rotated together.
+    sums = np.zeros((len(one), len(parts), 2 * _LIMBS - 1), dtype=np.uint64)
+    for place, part in enumerate(parts):
+        for first in range(part.start, part.stop, _TERMS):
+            columns = slice(first, min(first + _TERMS, part.stop))
+            found = np.matmul(_limb_rows(one[:, columns]), _limb_rows(other[:, columns]).transpose(0, 2, 1))
+            for i in range(_LIMBS):
+                sums[:, place, i : i + _LIMBS] += found[:, i].astype(np.uint64)
+            sums[:, place] %= _PRIME
+    total = sums[..., 0]
+    for shift in range(1, 2 * _LIMBS - 1):
+        total = _reduce(total + _rotate(sums[..., shift], shift * _LIMB_BITS))
+    return total
+
+
+def _limb_rows(values: Elements) -> NDArray[np.float64]:
+    """n x e elements as n x 3 x e limbs."""
+    found = np.empty((len(values), _LIMBS, values.shape[1]))
+    for place in range(_LIMBS):
+        found[:, place] = values >> np.uint64(place * _LIMB_BITS) & _LIMB
+    return found
+
+
 def _rotate(values: Elements, bits: int) -> Elements:
     """values 2^bits modulo P, for values below P: the bits that leave at the top come in at the bottom."""
     bits %= 61

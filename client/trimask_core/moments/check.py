@@ -40,7 +40,7 @@ from trimask_core.basics.errors import ConfigError, ParameterError
 from trimask_core.basics.randomness import SEED_BYTES, Stream, derive_key
 from trimask_core.basics.refusals import Alarm
 from trimask_core.crypto.sealing import Sealing, SealingKey
-from trimask_core.moments.field import P, basis_at, draw
+from trimask_core.moments.field import P, bases_at, draw
 from trimask_core.moments.layout import MomentsLayout
 
 FILE_NAME = "moments.key"
@@ -210,27 +210,35 @@ def _forms(layout: MomentsLayout, challenge: Challenge, p: int) -> Forms:
     for weight, column, terms in zip(u, layout.proved, layout.terms, strict=True):
         s_constant -= weight * column.offset
         for index, coefficient in terms:
-            s[index] += weight * coefficient
-    s[layout.rho] = u_rho
+            s[index] = (s[index] + weight * coefficient) % p
+    s[layout.rho] = u_rho % p
     place = layout.products.start
     for j, weight in enumerate(u):
-        quadratic[place] = weight * weight
-        quadratic[place + 1 : place + layout.size - j] = [2 * weight * other for other in u[j + 1 :]]
+        quadratic[place] = weight * weight % p
+        quadratic[place + 1 : place + layout.size - j] = [2 * weight * other % p for other in u[j + 1 :]]
         place += layout.size - j
     for index, weight in zip(layout.rho_products, u, strict=True):
-        quadratic[index] = 2 * u_rho * weight
-    quadratic[layout.rho_squared] = u_rho * u_rho
-    phi[layout.f_zero], *phi[:m] = basis_at(m, challenge.r, p)
-    at_r = basis_at(2 * m, challenge.r, p)
+        quadratic[index] = 2 * u_rho * weight % p
+    quadratic[layout.rho_squared] = u_rho * u_rho % p
+    (phi[layout.f_zero], *phi[:m]), at_r = bases_at(m, challenge.r, p)
     eta[layout.h_values.start :] = [at_r[0], *at_r[m + 1 :]]
     for weight, check in zip(challenge.g, layout.linear_checks, strict=True):
         linear_constant -= weight * check.total
         for index, coefficient in check.terms:
-            linear[index] += weight * coefficient
-    rows = (s, quadratic, phi, eta, linear)
-    constants = (s_constant, 0, 0, 0, linear_constant)
-    return Forms(
-        tuple(tuple(value % p for value in row) for row in rows), tuple(value % p for value in constants), p
+            linear[index] = (linear[index] + weight * coefficient) % p
+    constants = (s_constant % p, 0, 0, 0, linear_constant % p)
+    return Forms((tuple(s), tuple(quadratic), tuple(phi), tuple(eta), tuple(linear)), constants, p)
+
+
+def supports(layout: MomentsLayout) -> tuple[tuple[int, ...], ...]:
+    """For each form, the elements it is over: under every challenge the others' coefficients are zero."""
+    linear = {index for check in layout.linear_checks for index, _ in check.terms}
+    return (
+        tuple(sorted({layout.rho, *(index for terms in layout.terms for index, _ in terms)})),
+        (*layout.products, *layout.rho_products, layout.rho_squared),
+        (*range(layout.bits), layout.f_zero),
+        tuple(layout.h_values),
+        tuple(sorted(linear)),
     )
 
 

@@ -135,13 +135,28 @@ def extend(values: Sequence[int], p: int = P) -> list[int]:
 
 def basis_at(degree: int, x: int, p: int = P) -> list[int]:
     """L_0(x)..L_d(x) for an x that is not a node."""
+    return _basis(degree, *_differences(degree, x, p), p)
+
+
+def bases_at(degree: int, x: int, p: int = P) -> tuple[list[int], list[int]]:
+    """The values at x of the bases over 0..d and over 0..2d, for which x - 0, x - 1, ... are inverted once."""
+    differences, inverses = _differences(2 * degree, x, p)
+    low = degree + 1
+    return _basis(degree, differences[:low], inverses[:low], p), _basis(2 * degree, differences, inverses, p)
+
+
+def _differences(degree: int, x: int, p: int) -> tuple[list[int], list[int]]:
+    """x - 0, ..., x - d and the inverse of each."""
     if 0 <= x % p <= degree:
         raise ParameterError("x", f"outside the nodes 0..{degree}")
     differences = [(x - k) % p for k in range(degree + 1)]
+    return differences, batch_inverse(differences, p)
+
+
+def _basis(degree: int, differences: Sequence[int], inverses: Sequence[int], p: int) -> list[int]:
     product = 1
     for difference in differences:
         product = product * difference % p
-    inverses = batch_inverse(differences, p)
     return [
         product * weight % p * inverted % p
         for weight, inverted in zip(_weights(degree, p), inverses, strict=True)

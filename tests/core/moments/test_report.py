@@ -19,6 +19,7 @@ from moments_cases import (
     a_challenge,
     check,
     forged,
+    over_supports_alone,
     random_answers,
     random_layout,
     random_schema,
@@ -49,6 +50,7 @@ def test_honest_reports_pass(seed: int) -> None:
     if layout is None:
         return
     form = forms(layout, a_challenge(layout, seed))
+    assert over_supports_alone(layout, seed)
     for _ in range(3):
         elements = build_report(layout, random_answers(random, schema), DeterministicRandom(str(seed)))
         assert len(elements) == layout.elements

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moments_cases import a_challenge, check, forged, random_answers
+from moments_cases import a_challenge, check, forged, over_supports_alone, random_answers
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.moments.field import P, signed
@@ -50,6 +50,7 @@ def test_honest_reports_pass_and_their_totals_are_weighted() -> None:
     clipped = set()
     for label, (weight, layout) in enumerate(layouts()):
         plain = MomentsLayout.of(SCHEMA, layout.row_norm)
+        assert over_supports_alone(layout, label)
         assert layout.size == 2 * plain.q + 1
         assert layout.radius_squared == plain.radius_squared
         for _ in range(10):

@@ -7,6 +7,14 @@ import pytest
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments.arrays import (
+    column_sums,
+    expand_seeds,
+    limbs,
+    product,
+    read_vectors,
+    sums_of_products,
+)
 from trimask_core.moments.check import bucket_of, challenge_key, derive_challenge, forms
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
@@ -14,13 +22,9 @@ from trimask_core.moments.report import build_report, share_payloads, split
 from trimask_core.study.schema import Attribute, Schema
 from trimask_server.suites.moments.batch_check import (
     BatchChecker,
-    column_sums,
-    expand_seeds,
-    limbs,
+    HeldForms,
     pack_values,
-    product,
     read_shares,
-    read_vectors,
     sum_accepted,
     unpack_values,
     verdicts,
@@ -56,6 +60,33 @@ def test_product_is_exact(terms: int) -> None:
         for row in values
     ]
     assert product(values, limbs(columns)).tolist() == expected
+
+
+@pytest.mark.parametrize("terms", [1, 2048, 5000])
+def test_sums_of_products_are_exact(terms: int) -> None:
+    one, other = random_elements((4, terms + 3), 1), random_elements((4, terms + 3), 2)
+    one[1] = other[1] = P - 1  # the largest sums there are
+    found = sums_of_products(one, other, [slice(0, 3), slice(3, terms + 3), slice(1, 1)])
+    for row, left, right in zip(found.tolist(), one.tolist(), other.tolist(), strict=True):
+        each = [a * b for a, b in zip(left, right, strict=True)]
+        assert row == [sum(each[:3]) % P, sum(each[3:]) % P, 0]
+
+
+def test_forms_are_held_up_to_a_number_of_bytes() -> None:
+    held, forms_of = (
+        HeldForms(3000),
+        [np.full(125, bucket, dtype=np.uint64) for bucket in range(5)],
+    )  # 1,000 bytes each
+    for bucket in (0, 1, 2):
+        held.put((STUDY, b"", bucket), forms_of[bucket])
+    held.get((STUDY, b"", 0))
+    held.put((STUDY, b"", 3), forms_of[3])
+    held.put((STUDY, b"", 3), forms_of[3].copy())  # another thread made them, too
+    there = [bucket for bucket in range(5) if held.get((STUDY, b"", bucket)) is not None]
+    assert (there, held.bytes) == ([0, 2, 3], 3000)
+    held.put((STUDY, b"", 4), np.zeros(1000, dtype=np.uint64))  # more than there is room for
+    assert held.get((STUDY, b"", 4)) is not None
+    assert held.bytes == 8000
 
 
 def test_sums_are_exact() -> None:

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate, pairwise, starmap
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
@@ -27,14 +30,12 @@ from trimask_core.crypto.identity import verify
 from trimask_core.crypto.sealing import component_info, seal
 from trimask_core.moments.arrays import (
     Elements,
-    Limbs,
     column_sums,
     expand_seeds,
-    limbs,
-    product,
     read_vectors,
+    sums_of_products,
 )
-from trimask_core.moments.check import FORMS, bucket_of, derive_challenge, forms, verdict
+from trimask_core.moments.check import FORMS, bucket_of, derive_challenge, forms, supports, verdict
 from trimask_core.moments.field import ELEMENT_BYTES, P, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import check_share_form
@@ -74,26 +75,74 @@ class BatchChecker:
 
     def form_values(self, ids: Sequence[bytes], shares: Elements) -> FormValues:
         """This provider's share of the five forms for every report, in the order of `ids`."""
-        values: FormValues = [()] * len(ids)
-        by_bucket: dict[int, list[int]] = {}
-        for place, submission_id in enumerate(ids):
-            by_bucket.setdefault(bucket_of(submission_id), []).append(place)
-        for bucket, places in by_bucket.items():
-            columns, constants = _bucket_forms(self.study_id, self.key, bucket, self.layout)
-            own = constants if self.provider == 1 else (0,) * len(FORMS)
-            for place, row in zip(places, product(shares[places], columns).tolist(), strict=True):
-                values[place] = tuple(
-                    (value + constant) % P for value, constant in zip(row, own, strict=True)
-                )
+        where, parts = _supports(self.layout)
+        constants, values = len(FORMS), list[tuple[int, ...]]()
+        at_once = max(1, _ELEMENTS_AT_ONCE // len(where))
+        for first in range(0, len(ids), at_once):
+            some = slice(first, first + at_once)
+            under = np.stack([self._forms(bucket_of(submission_id)) for submission_id in ids[some]])
+            found = sums_of_products(shares[some].take(where, axis=1), under[:, constants:], parts)
+            if self.provider == 1:
+                found = (found + under[:, :constants]) % np.uint64(P)
+            values += map(tuple, found.tolist())
         return values
 
+    def _forms(self, bucket: int) -> Elements:
+        """The forms of a bucket: their constants, then their coefficients over `_supports`."""
+        name = (self.study_id, self.key, bucket)
+        found = _held_forms.get(name)
+        if found is None:
+            made = forms(self.layout, derive_challenge(self.key, self.study_id, bucket, self.layout))
+            where, parts = _supports(self.layout)
+            over = [
+                row[index]
+                for row, part in zip(made.coefficients, parts, strict=True)
+                for index in where[part].tolist()
+            ]
+            found = _held_forms.put(name, np.array([*made.constants, *over], dtype=np.uint64))
+        return found
 
-@lru_cache(maxsize=512)  # two studies at a time; about 80 kB each at 640 elements
-def _bucket_forms(
-    study_id: bytes, key: bytes, bucket: int, layout: MomentsLayout
-) -> tuple[Limbs, tuple[int, ...]]:
-    found = forms(layout, derive_challenge(key, study_id, bucket, layout))
-    return limbs(np.array(found.coefficients, dtype=np.uint64).T), found.constants
+
+_ELEMENTS_AT_ONCE = 1 << 15  # what its limbs take stays in a processor's cache
+_HELD_BYTES = 128 << 20
+
+
+@lru_cache(maxsize=8)
+def _supports(layout: MomentsLayout) -> tuple[NDArray[np.int64], list[slice]]:
+    """The elements the five forms are over, one form after the other, and where each form's are."""
+    each = supports(layout)
+    ends = [0, *accumulate(map(len, each))]
+    where = np.array([index for one in each for index in one], dtype=np.int64)
+    return where, list(starmap(slice, pairwise(ends)))
+
+
+class HeldForms:
+    """Forms in memory, up to a number of bytes: the ones used least recently go first. For several threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._held: OrderedDict[tuple[bytes, bytes, int], Elements] = OrderedDict()
+        self._lock = threading.Lock()
+        self.bytes = 0
+
+    def get(self, name: tuple[bytes, bytes, int]) -> Elements | None:
+        """What is held under a name, now used."""
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+            return self._held.get(name)
+
+    def put(self, name: tuple[bytes, bytes, int], made: Elements) -> Elements:
+        """Hold it, and drop others to make room."""
+        with self._lock:
+            if self._held.setdefault(name, made) is made:
+                self.bytes += made.nbytes
+            while self.bytes > self._most and len(self._held) > 1:
+                self.bytes -= self._held.popitem(last=False)[1].nbytes
+        return made
+
+
+_held_forms = HeldForms(_HELD_BYTES)
 
 
 def verdicts(by_provider: Mapping[int, FormValues]) -> list[str | None]:
