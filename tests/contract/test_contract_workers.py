@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import Any
 
 from trimask_core.basics.randomness import SystemRandom
 from trimask_patience import patience
 from trimask_server.runtime.metrics import Drain, Refusals
 from trimask_server.store.database import PROVIDER
+from trimask_server.store.interface import Transaction
+from trimask_server.store.postgres import PostgresStore
 
 
 class _Clock:
@@ -129,3 +132,48 @@ def test_refusals_are_the_nodes_and_each_process_knows_its_own(make_store: Any) 
         assert second.in_this_process() == {"malformed": 1, "overloaded": 1}
 
     asyncio.run(course())
+
+
+def test_workers_append_beside_each_other_and_a_settled_read_waits_for_them(postgres_url: str) -> None:
+    """A worker is in the middle of appending row 1. Another appends row 2 and is done; whoever reads on from the last row
+    seen, and whoever writes alone, is told of 2 with 1 or not at all."""
+    tables = ["CREATE TABLE t (sequence INTEGER PRIMARY KEY AUTOINCREMENT, x INTEGER)"]
+    stores = [PostgresStore(postgres_url, "trimask_r1", tables) for _ in range(2)]
+    appended, go_on = threading.Event(), threading.Event()
+
+    def append(tx: Transaction) -> None:
+        tx.run("INSERT INTO t (x) VALUES (?)", (1,))
+        appended.set()
+        assert go_on.wait(patience(60))
+
+    def append_two(tx: Transaction) -> None:
+        tx.run("INSERT INTO t (x) VALUES (?)", (2,))
+
+    def listed(tx: Transaction) -> list[int]:
+        return [row[0] for row in tx.rows("SELECT x FROM t ORDER BY sequence")]
+
+    def waiting(tx: Transaction) -> int:
+        row = tx.row("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        return 0 if row is None else int(row[0])
+
+    async def course() -> None:
+        async with asyncio.timeout(patience(60)):
+            first = asyncio.create_task(stores[0].write(append, lock="append"))
+            await asyncio.to_thread(appended.wait)
+            await stores[1].write(append_two, lock="append")
+            assert await stores[1].read(listed) == [2]
+            settled = asyncio.create_task(stores[1].read(listed, settled=True))
+            alone = asyncio.create_task(stores[1].write(listed))
+            while await stores[1].read(waiting) < 2:  # noqa: ASYNC110 - as `until`
+                await asyncio.sleep(0.005)
+            go_on.set()
+            await first
+            assert await settled == [1, 2]
+            assert await alone == [1, 2]
+
+    try:
+        asyncio.run(course())
+    finally:
+        go_on.set()
+        for store in stores:
+            store.close()

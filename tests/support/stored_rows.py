@@ -45,7 +45,7 @@ def _provider(study_id: bytes, short: bytes) -> list[tuple[str, Row]]:
         ("blocks",
          {"block_id": short, "study_id": study_id, "submission_ids": bytes([1]) * 16, "state": "started"}),
         ("invitations_made", {"study_id": study_id, "count": 2}),
-        ("sent_together", {"study_id": study_id, "count": 2}),
+        ("sent_together", {"study_id": study_id, "part": 0, "count": 2}),
         ("invitations", {"study_id": study_id, "invitation_id": b"i" * 32, "submission_id": bytes([1]) * 16}),
         ("moments_batches",
          {"study_id": study_id, "batch_id": short, "state": "added", "accepted_hash": b"h", "accepted_count": 1,

@@ -36,7 +36,7 @@ from trimask_server.collector.ledger import work_by_study
 from trimask_server.collector.provider_status import SELDOM, News
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn
-from trimask_server.store.interface import Each, Store, StoreError, Transaction
+from trimask_server.store.interface import Each, Lock, Store, StoreError, Transaction
 
 _AT_ONCE = 0
 """When a job is due that nobody has: not by a clock, which may be set back before somebody takes it."""
@@ -90,7 +90,7 @@ class Jobs:
 
     async def enqueue(self, kind: str, key: bytes) -> bool:
         """Add a job; False if one of that kind and key was ever added."""
-        return await self._store.write(lambda tx: add_job(tx, kind, key), exclusive=False)
+        return await self._store.write(lambda tx: add_job(tx, kind, key), lock="none")
 
     async def lease(
         self, kind: str, worker: str, now_ms: int, seconds: float, held: Collection[bytes] = ()
@@ -116,7 +116,7 @@ class Jobs:
             )
             return Job(kind, key, worker, fence + 1, end_ms)
 
-        return await self._store.write(write, exclusive=False)
+        return await self._store.write(write, lock="none")
 
     async def reclaim(self, kind: str, worker: str, now_ms: int, held: Collection[bytes] = ()) -> int:
         """Make this worker's abandoned jobs due at once, such as those from before a restart; how many there were.
@@ -129,7 +129,7 @@ class Jobs:
                 f"{_but(held)}",
                 (now_ms, kind, worker, now_ms, *held),
             ),
-            exclusive=False,
+            lock="none",
         )
 
     async def is_due(self, kind: str, now_ms: int, held: Collection[bytes] = ()) -> bool:
@@ -142,7 +142,7 @@ class Jobs:
         nobody took."""
         end_ms = now_ms + round(seconds * 1000)
         kept = await self._store.write(
-            lambda tx: [job for job in jobs if _set(tx, job, "due_ms = ?", end_ms)], exclusive=False
+            lambda tx: [job for job in jobs if _set(tx, job, "due_ms = ?", end_ms)], lock="none"
         )
         return [replace(job, lease_end_ms=end_ms) for job in kept]
 
@@ -153,7 +153,7 @@ class Jobs:
             check_lease(tx, job)
             _set(tx, job, "state = 'done'")
 
-        await self._store.write(write, exclusive=False)
+        await self._store.write(write, lock="none")
 
     async def release(self, job: Job) -> None:
         """Give a job back at once for other workers, because this worker stops."""
@@ -163,7 +163,7 @@ class Jobs:
             # A higher fence: what this worker still has under way for the job can no longer commit.
             _set(tx, job, "due_ms = ?, worker = NULL, fence = fence + 1", _AT_ONCE)
 
-        await self._store.write(write, exclusive=False)
+        await self._store.write(write, lock="none")
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:
@@ -188,14 +188,14 @@ class FencedStore:
         """The store's generation."""
         return self._store.generation
 
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+    async def write(self, function: Callable[[Transaction], T], *, lock: Lock = "alone") -> T:
         """Run `function` if the job is still held; refused as `lease_lost` if it is not."""
 
         def fenced(tx: Transaction) -> T:
             check_lease(tx, self._job)
             return function(tx)
 
-        return await self._store.write(fenced, exclusive=exclusive)
+        return await self._store.write(fenced, lock=lock)
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         """As a write of its own: a worker's writes for a job are few."""
@@ -208,9 +208,9 @@ class FencedStore:
 
         return await self.write(alone)
 
-    async def read(self, function: Callable[[Transaction], T]) -> T:
+    async def read(self, function: Callable[[Transaction], T], *, settled: bool = False) -> T:
         """Read."""
-        return await self._store.read(function)
+        return await self._store.read(function, settled=settled)
 
     async def scrub(self) -> None:
         """Scrub."""

@@ -96,7 +96,7 @@ class RowStore:
         ]
         if key is None:
             return await self.database.write(lambda tx: [first_time(tx, arrival) for arrival in arrivals])
-        return await self.database.write(lambda tx: insert_rows(tx, arrivals))
+        return await self.database.write(lambda tx: insert_rows(tx, arrivals), lock="append")
 
     async def _intake_key(self, study_id: bytes) -> DataKey | None:
         """The key for a study's incoming rows, made with the first row; None when the study accepts none."""
@@ -124,7 +124,8 @@ class RowStore:
                     " WHERE study_id = ? AND block_id IS NULL AND sequence > ? ORDER BY sequence LIMIT ?",
                     (study_id, after, limit),
                 )
-            ]
+            ],
+            settled=True,
         )
 
     async def news(self, after: int) -> tuple[int, list[bytes]]:
@@ -143,7 +144,7 @@ class RowStore:
             )
             return newest, [bytes(row[0]) for row in found]
 
-        return await self.database.read(read)
+        return await self.database.read(read, settled=True)
 
     async def people(self, study_id: bytes) -> int:
         """How many people have taken part, as far as this provider can see: submissions that are here or in a block, which
@@ -159,7 +160,9 @@ class RowStore:
     async def sent_together(self, study_id: bytes) -> int:
         """How many people came together, from who has their answers; those who withdrew since are counted."""
         row = await self.database.read(
-            lambda tx: tx.row("SELECT count FROM sent_together WHERE study_id = ?", (study_id,))
+            lambda tx: tx.row(
+                "SELECT coalesce(sum(count), 0) FROM sent_together WHERE study_id = ?", (study_id,)
+            )
         )
         return 0 if row is None else int(row[0])
 

@@ -5,7 +5,9 @@ fails, only what it did is undone. An f may be run more than once (a neighbour f
 which exactly one run counts; so it does nothing but read and write its transaction, and lets a `StoreError` pass.
 
 Writing functions run one after the other, among all processes that share the store: what one reads is still so when it
-writes. A function that claims its rows itself (`Transaction.claim`) may say `exclusive=False` and run beside others.
+writes. Two kinds say otherwise by their `Lock`: one that only appends runs beside others that do, and one that claims its
+rows itself (`Transaction.claim`) beside all. Appended rows may become visible in another order than their `sequence`: who
+reads on from the last one seen asks for a `settled` read.
 
 SQL is the common part of SQLite's and PostgreSQL's: `?` for parameters (and nowhere else in a statement), `ON CONFLICT`
 for upserts, a `sequence` column where order of arrival matters.
@@ -29,7 +31,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 
 class IllegalTransition(Exception):
@@ -97,6 +99,7 @@ class Transaction(Protocol):
         ...
 
 
+Lock = Literal["alone", "append", "none"]
 # One function for many callers' items: what each is answered, in order, or the error it is answered with.
 Each = Callable[[Transaction, Sequence[Item]], Sequence[T | Exception]]
 
@@ -109,19 +112,22 @@ class Store(Protocol):
         """Drawn when the store was made and again when it was restored from a backup."""
         ...
 
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+    async def write(self, function: Callable[[Transaction], T], *, lock: Lock = "alone") -> T:
         """Run `function` in a transaction; return what it returned once that is on disk."""
         ...
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         """Run `function` over this and every other item that waits for it, in a transaction; what this one is answered.
 
-        An item whose answer is an exception must have changed nothing.
+        An item whose answer is an exception must have changed nothing. The lock is that of what appends.
         """
         ...
 
-    async def read(self, function: Callable[[Transaction], T]) -> T:
-        """Run a reading `function` on one state of the committed data; it never waits for a writer."""
+    async def read(self, function: Callable[[Transaction], T], *, settled: bool = False) -> T:
+        """Run a reading `function` on one state of the committed data; it never waits for a writer.
+
+        A `settled` one does: it begins when nothing is being appended, so that no row can come any more before one it sees.
+        """
         ...
 
     async def scrub(self) -> None:
@@ -202,6 +208,7 @@ class Erasers:
 
 
 _GROUP = 128
+_STRICTEST_FIRST: tuple[Lock, ...] = ("alone", "append", "none")
 # After a group of some writes the next is given time to gather enough: a commit costs as much for one as for ten.
 _SOME, _ENOUGH, _PAUSE_SECONDS = 4, 32, 0.01
 
@@ -218,7 +225,7 @@ class Session(Protocol):
         """What functions are given."""
         ...
 
-    def begin(self, group: int, *, exclusive: bool) -> bool:
+    def begin(self, group: int, lock: Lock) -> bool:
         """Begin; False if the group of that number is committed already (its commit was done and the answer lost)."""
         ...
 
@@ -254,7 +261,7 @@ class Session(Protocol):
 class _Job:
     """A function waiting to be run, with its item if it takes many, and who waits for it."""
 
-    __slots__ = ("between", "error", "exclusive", "function", "future", "item", "loop", "many", "result")
+    __slots__ = ("between", "error", "function", "future", "item", "lock", "loop", "many", "result")
 
     def __init__(
         self,
@@ -262,13 +269,13 @@ class _Job:
         item: Any = None,
         *,
         many: bool = False,
-        exclusive: bool = True,
+        lock: Lock = "alone",
         between: bool = False,
     ) -> None:
         self.function = function
         self.item = item
         self.many = many
-        self.exclusive = exclusive
+        self.lock: Lock = lock
         self.between = between
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
@@ -293,14 +300,14 @@ class GroupWriter:
         """Writes that wait."""
         return self._queue.qsize()
 
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool) -> T:
+    async def write(self, function: Callable[[Transaction], T], *, lock: Lock) -> T:
         """Queue a function; what it returned, once that is on disk."""
-        result: T = await self._put(_Job(function, exclusive=exclusive))
+        result: T = await self._put(_Job(function, lock=lock))
         return result
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         """Queue an item for a function of many."""
-        result: T = await self._put(_Job(function, item, many=True))
+        result: T = await self._put(_Job(function, item, many=True, lock="append"))
         return result
 
     async def between(self, function: Callable[[], None]) -> None:
@@ -373,15 +380,15 @@ class GroupWriter:
                 loop.call_soon_threadsafe(_answer, [job for job in jobs if job.loop is loop])
 
     def _try_group(self, jobs: list[_Job]) -> bool:
-        exclusive = any(job.exclusive for job in jobs)
+        lock = min((job.lock for job in jobs), key=_STRICTEST_FIRST.index)
         try:
-            if not self._session.begin(self._groups, exclusive=exclusive):
+            if not self._session.begin(self._groups, lock):
                 return True  # the results of that run count
             for job in jobs:
                 job.result = job.error = None
             if not self._run_together(jobs):
                 self._session.rollback()
-                if not self._session.begin(self._groups, exclusive=exclusive):
+                if not self._session.begin(self._groups, lock):
                     raise StoreError("a group that was rolled back is committed")
                 self._run_apart(jobs)
             self._session.commit()
@@ -441,9 +448,9 @@ class GroupedStore:
         """Have `tell` called after every commit, from the writing thread: how many writes it had, and its seconds."""
         self._writer.observe = tell
 
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+    async def write(self, function: Callable[[Transaction], T], *, lock: Lock = "alone") -> T:
         """See `Store`."""
-        return await self._writer.write(function, exclusive=exclusive)
+        return await self._writer.write(function, lock=lock)
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         """See `Store`."""

@@ -1,8 +1,10 @@
 """The store on a PostgreSQL server, version 15 or newer: one schema a node, any number of processes of that node.
 
-A writing group takes the schema's advisory lock, so that writers follow one another as they do in one file; row numbers
-therefore become visible in order, and what a function has read still holds when it writes. Groups of functions that claim
-their own rows go without the lock.
+A writing group takes the schema's advisory lock, so that writers follow one another as they do in one file: what a function
+has read still holds when it writes. Groups that only append share the lock, so that workers take rows in beside each other,
+also while one of them waits for the disk. What they append may then become visible in another order than it was numbered
+in; a settled read holds the lock alone for the instant in which its state of the data is fixed. Groups of functions that
+claim their own rows go without the lock.
 
 The server may be restarted at any moment. A group whose transaction was lost is run again on a new connection. Whether a
 COMMIT that was never answered took place is found out first: every group writes its number into its writer's row, in its
@@ -32,6 +34,7 @@ from trimask_server.store.interface import (
     Each,
     GroupedStore,
     GroupWriter,
+    Lock,
     Migration,
     RunAgain,
     StoreError,
@@ -47,6 +50,7 @@ _VACUUM_PAUSE = 20.0  # times what the last VACUUM took
 _PATIENCE_SECONDS = 10.0  # how long a caller waits for a server that is unreachable
 _PAUSES = Backoff(first=0.05, longest=2.0, least=0.5)  # seconds
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_LOCKS = {"alone": "SELECT pg_advisory_xact_lock(%s)", "append": "SELECT pg_advisory_xact_lock_shared(%s)"}
 _NUMBER = """
 INSERT INTO store_writers (writer, last_group) VALUES (%s, %s)
 ON CONFLICT (writer) DO UPDATE SET last_group = excluded.last_group, seen = now()
@@ -60,7 +64,7 @@ class _PostgresSession:
     def __init__(self, url: str, schema: str, source: RandomSource) -> None:
         self._url = url
         self._schema = schema
-        self._lock_key = postgres_schema.lock_key("writer", schema)
+        self.lock_key = postgres_schema.lock_key("writer", schema)
         self._source = source
         self._writer = source.read(16)
         self._connection: Connection | None = None
@@ -79,14 +83,14 @@ class _PostgresSession:
         since = self._down_since
         return 0.0 if since is None else time.monotonic() - since
 
-    def begin(self, group: int, *, exclusive: bool) -> bool:
+    def begin(self, group: int, lock: Lock) -> bool:
         while True:
             connection = self._connection or self._reconnect()
             try:
                 with connection.pipeline(), connection.cursor() as cursor:
                     connection.execute(_BEGIN)
-                    if exclusive:
-                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_key,))
+                    if lock != "none":
+                        connection.execute(_LOCKS[lock], (self.lock_key,))
                     # Waits for an earlier run of this group that the server has not noticed the end of.
                     cursor.execute(_NUMBER, (self._writer, group))
                 fresh = cursor.rowcount == 1
@@ -206,23 +210,24 @@ class PostgresStore(GroupedStore):
                 Reason.STORE_UNAVAILABLE, "this node's database is unreachable; try again in a minute"
             )
 
-    async def write(self, function: Callable[[Transaction], T], *, exclusive: bool = True) -> T:
+    async def write(self, function: Callable[[Transaction], T], *, lock: Lock = "alone") -> T:
         self._refuse_while_down()
-        return await super().write(function, exclusive=exclusive)
+        return await super().write(function, lock=lock)
 
     async def write_each(self, function: Each[Item, T], item: Item) -> T:
         self._refuse_while_down()
         return await super().write_each(function, item)
 
-    async def read(self, function: Callable[[Transaction], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, function)
+    async def read(self, function: Callable[[Transaction], T], *, settled: bool = False) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._read, function, settled)
 
-    def _read(self, function: Callable[[Transaction], T]) -> T:
+    def _read(self, function: Callable[[Transaction], T], settled: bool) -> T:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         failures = 0
         while True:
             try:
-                return self._read_once(function)
+                return self._read_once(function, settled)
             except (RunAgain, psycopg.OperationalError):
                 if time.monotonic() > deadline:
                     raise Refused(
@@ -231,14 +236,18 @@ class PostgresStore(GroupedStore):
                 failures += 1
                 time.sleep(_PAUSES.pause(failures, self._source))
 
-    def _read_once(self, function: Callable[[Transaction], T]) -> T:
+    def _read_once(self, function: Callable[[Transaction], T], settled: bool) -> T:
         connection: Connection | None = getattr(self._reading, "connection", None)
         if connection is None:
             connection = self._reading.connection = self._connect()
             self._reading_connections.add(connection)
         try:
+            if settled:  # the connection's until it is given back, or the connection ends
+                connection.execute("SELECT pg_advisory_lock(%s)", (self._session.lock_key,))
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
+                if settled:  # the first statement fixes what is seen, before it is run
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._session.lock_key,))
                 return function(PostgresTransaction(connection))
             finally:
                 connection.execute("ROLLBACK")

@@ -18,6 +18,7 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_server.store.interface import (
     GroupedStore,
     GroupWriter,
+    Lock,
     Migration,
     StoreError,
     Transaction,
@@ -70,7 +71,7 @@ class _SqliteSession:
         self._connection = connection
         self.transaction: Transaction = _SqliteTransaction(connection)
 
-    def begin(self, group: int, *, exclusive: bool) -> bool:
+    def begin(self, group: int, lock: Lock) -> bool:
         self.transaction.run("BEGIN IMMEDIATE")
         return True
 
@@ -135,7 +136,8 @@ class SqliteStore(GroupedStore):
         connection.execute("PRAGMA secure_delete=ON")  # erased rows are overwritten with zeros
         return connection
 
-    async def read(self, function: Callable[[Transaction], T]) -> T:
+    async def read(self, function: Callable[[Transaction], T], *, settled: bool = False) -> T:
+        # One process appends, in order: what is committed is settled.
         return await asyncio.get_running_loop().run_in_executor(self._reader, self._read, function)
 
     def _read(self, function: Callable[[Transaction], T]) -> T:

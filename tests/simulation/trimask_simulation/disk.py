@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trimask_server.store.interface import GroupWriter, Migration, RunAgain, Transaction
+from trimask_server.store.interface import GroupWriter, Lock, Migration, RunAgain, Transaction
 from trimask_server.store.sqlite import SqliteStore, _SqliteSession, migrate
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import Process
@@ -82,11 +82,11 @@ class _SharedSession(_SqliteSession):
         self._database = database
         self._group = self._committed = 0
 
-    def begin(self, group: int, *, exclusive: bool) -> bool:
+    def begin(self, group: int, lock: Lock) -> bool:
         if group == self._group:
             self._database.let_others_write()
         self._group = group
-        return group != self._committed and super().begin(group, exclusive=exclusive)
+        return group != self._committed and super().begin(group, lock)
 
     def commit(self) -> None:
         lost = self._database.connection_lost()
@@ -191,7 +191,7 @@ class SimulatedDatabase(SqliteStore):
         """A group is on disk."""
         self._after_commit(self._writing)
 
-    async def read(self, function: Callable[[Transaction], T]) -> T:
+    async def read(self, function: Callable[[Transaction], T], *, settled: bool = False) -> T:
         await asyncio.sleep(self._delay.uniform(0.0, 0.005))
         return self._read(function)
 
