@@ -1,6 +1,7 @@
-"""Many people in one study, through SubmitMany: `python -m bench.million --people 1000000 --store postgresql://...`.
+"""Many people in one study, through SubmitMany: `python -m bench.million --people 1000000 --store own`.
 
-With `--store`, an empty PostgreSQL database, every node has two workers on it; else one and SQLite. Some people's
+With `--store`, an empty PostgreSQL database (`own`: of a server started for this, as tests do), every node has two workers
+on it; else one and SQLite. Some people's
 submissions are made anew, the others are those sealed again under fresh ids, which costs the nodes the same. At each point
 the driver waits until all that was sent is checked and added up; processor time and memory are of each node with all its
 workers and helpers, and of the database's server if it runs here. Memory is shared out (PSS).
@@ -14,7 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,7 @@ __all__ = ["main", "people_of"]
 
 _BLOCK = 256
 _MADE = 512
-_AT_ONCE = 2_000
+_AT_ONCE, _TOLD = 2_000, 20_000
 _POINTS = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 _PATIENCE_SECONDS = 3600.0
 
@@ -107,6 +110,10 @@ def _run(live: Live, markers: dict[str, str], options: argparse.Namespace) -> li
                 for task in tasks:
                     task.result()
                 done += len(some)
+                if done % _TOLD == 0:
+                    print(
+                        f"{done:,} sent, {(time.perf_counter() - start):.0f} s", file=sys.stderr, flush=True
+                    )
             _wait(checked, point, live)
             now = meter.read()
             found.append(_point(point, point - last, before, now, time.perf_counter() - start))
@@ -147,6 +154,13 @@ def _point(
     }
 
 
+def _own_database(stack: ExitStack) -> str:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+    server = stack.enter_context(import_module("trimask_postgres").LocalPostgres())
+    url: str = server.create_database("million")
+    return url
+
+
 def _database(url: str) -> tuple[dict[str, str], Callable[[], float]]:
     """What stands on its server's command line, and its megabytes."""
 
@@ -165,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.million", description=__doc__)
     parser.add_argument("--people", type=int, default=100_000, metavar="N", help="default %(default)s")
     parser.add_argument("--suite", choices=("moments", "rows"), default="moments")
-    parser.add_argument("--store", metavar="URL", help="an empty PostgreSQL database; two workers a node")
+    parser.add_argument("--store", metavar="URL|own", help="an empty PostgreSQL database; two workers a node")
     parser.add_argument("--workers", type=int, default=2, help="with --store (default %(default)s)")
     parser.add_argument(
         "--connections", type=int, default=4, help="to each right provider (default %(default)s)"
@@ -173,11 +187,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("out/million.json"), metavar="FILE")
     options = parser.parse_args(arguments)
     workers = options.workers if options.store else 1
-    with live_cluster(options.suite, store=options.store or "", workers=workers) as live:
+    with ExitStack() as stack:
+        store = _own_database(stack) if options.store == "own" else options.store or ""
+        live = stack.enter_context(live_cluster(options.suite, store=store, workers=workers))
         markers = dict(live.worker_markers)
-        extra, size = _database(options.store) if options.store else ({}, lambda: 0.0)
+        extra, size = _database(store) if store else ({}, lambda: 0.0)
         points = _run(live, markers | extra, options)
         points[-1]["database_mb"] = round(size())
+    whole = [point["all_us"] for point in points[:-1]]
+    print(f"CPU a person, largest over smallest: {max(whole) / min(whole):.2f}", flush=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -11,7 +11,8 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.crypto.identity import SigningKey
 from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, seal
 from trimask_core.submit.receipt import receipt_message
-from trimask_server.right.sealing_keys import Opened, OpeningKeys, Parcel, open_all, open_parcel
+from trimask_server.right import sealing_keys
+from trimask_server.right.sealing_keys import JustOpened, Opened, OpeningKeys, Parcel, open_all, open_parcel
 
 STUDY, COLUMNS, MANY = bytes([5]) * 32, 12, 100
 OLD, NEW, IDENTITY = SealingKey(bytes([1]) * 32), SealingKey(bytes([2]) * 32), SigningKey(bytes([3]) * 32)
@@ -83,3 +84,35 @@ def test_others_have_their_turn_while_many_are_opened() -> None:
 def test_no_key_is_shown() -> None:
     assert (bytes([3]) * 32).hex() not in repr(KEYS)
     assert VECTOR.hex() not in repr(parcel(1))
+
+
+def test_what_was_opened_is_handed_over_once_and_only_for_the_same_bytes() -> None:
+    async def course() -> None:
+        kept = JustOpened()
+        for info in (b"1", b"2", b"3"):
+            kept.keep(info, hashlib.sha256(b"sealed").digest(), b"plain")
+        assert kept.take(b"1", b"sealed") == b"plain"
+        assert kept.take(b"1", b"sealed") is None
+        assert kept.take(b"2", b"other bytes") is None
+        assert kept.take(b"2", b"sealed") is None
+        kept.forget(b"3")  # its person withdrew
+        assert kept.take(b"3", b"sealed") is None
+        assert (kept._kept, kept._bytes) == ({}, 0)
+        assert kept._timer is not None
+        kept._timer.cancel()
+
+    asyncio.run(course())
+
+
+def test_what_was_opened_is_kept_for_so_many_bytes_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def course() -> None:
+        kept = JustOpened()
+        monkeypatch.setattr(sealing_keys, "_KEPT_BYTES", 10)
+        for info in (b"1", b"2", b"3"):
+            kept.keep(info, hashlib.sha256(b"sealed").digest(), b"plain")
+        assert list(kept._kept) == [b"2", b"3"]
+        monkeypatch.setattr(sealing_keys, "_KEPT_SECONDS", 0.0)
+        kept._sweep(asyncio.get_running_loop())
+        assert (kept._kept, kept._bytes, kept._timer) == ({}, 0, None)
+
+    asyncio.run(course())

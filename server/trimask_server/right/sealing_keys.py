@@ -19,8 +19,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -79,15 +80,17 @@ class Opened:
 
     digest: bytes
     signature: bytes
+    payload: bytes = field(repr=False)
 
 
 def open_parcel(keys: OpeningKeys, parcel: Parcel) -> Opened:
     """Open, check, hash and sign; `VerificationError` if it does not open or is not a component."""
     info = component_info(parcel.binding, parcel.form.provider, parcel.submission_id)
-    check_payload(parcel.form, _open(keys.sealing, parcel.sealed, info, parcel.sealing))
+    payload = _open(keys.sealing, parcel.sealed, info, parcel.sealing)
+    check_payload(parcel.form, payload)
     digest = hashlib.sha256(parcel.sealed).digest()
     message = receipt_digest_message(parcel.study_id, parcel.submission_id, digest, parcel.receive_time_ms)
-    return Opened(digest, keys.identity.sign("receipt", message))
+    return Opened(digest, keys.identity.sign("receipt", message), payload)
 
 
 def _open(keys: Iterable[SealingKey], sealed: bytes, info: bytes, kind: Sealing) -> bytes:
@@ -107,6 +110,7 @@ def _try_open(keys: OpeningKeys, parcel: Parcel) -> Opened | str:
         return str(error)
 
 
+_KEPT_BYTES, _KEPT_SECONDS = 32 << 20, 60.0
 _AT_ONCE = 8  # opened without a turn for anything else: about a millisecond
 
 
@@ -273,6 +277,58 @@ def forget_spent(ring: SealingRing, now_ms: int, oldest_row_ms: int | None) -> S
     return SealingRing(kept or ring.keys[:1])
 
 
+class JustOpened:
+    """Payloads of rows that came a moment ago, so that the check which follows need not open them a second time.
+
+    Each until it is asked for once, its person withdraws, or `_KEPT_SECONDS` have passed; the oldest go first beyond
+    `_KEPT_BYTES`. In memory alone: whoever reads it finds the sealing keys and the rows' data keys there, too.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, tuple[float, bytes, bytes]] = {}  # when, digest, payload; oldest first
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def keep(self, info: bytes, digest: bytes, payload: bytes) -> None:
+        """Keep the payload of a component that is on disk; `info` is what it was sealed for."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if info not in self._kept:
+                self._kept[info] = (loop.time(), digest, payload)
+                self._bytes += len(payload)
+            while self._bytes > _KEPT_BYTES:
+                self._drop(next(iter(self._kept)))
+        if self._timer is None:
+            self._timer = loop.call_later(_KEPT_SECONDS, self._sweep, loop)
+
+    def take(self, info: bytes, sealed: bytes) -> bytes | None:
+        """The payload of a component, which is then no longer kept; None if it is not here."""
+        with self._lock:
+            if info not in self._kept:
+                return None
+            _, digest, payload = self._drop(info)
+        return payload if hashlib.sha256(sealed).digest() == digest else None
+
+    def forget(self, info: bytes) -> None:
+        """Drop a payload, if it is here."""
+        with self._lock:
+            if info in self._kept:
+                self._drop(info)
+
+    def _drop(self, info: bytes) -> tuple[float, bytes, bytes]:
+        found = self._kept.pop(info)
+        self._bytes -= len(found[2])
+        return found
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            while self._kept and next(iter(self._kept.values()))[0] <= loop.time() - _KEPT_SECONDS:
+                self._drop(next(iter(self._kept)))
+            left = loop.time() - next(iter(self._kept.values()))[0] if self._kept else 0.0
+            self._timer = loop.call_later(_KEPT_SECONDS - left, self._sweep, loop) if self._kept else None
+
+
 class CurrentKeyRing:
     """The ring in use. `folder` is where its file is; None when the ring was given, not read."""
 
@@ -280,6 +336,8 @@ class CurrentKeyRing:
         self._node = node
         self._folder = folder
         self.ring = ring
+        self.just_opened = JustOpened()
+        self.checked_soon: set[str] = set()  # suites whose rows are read once, soon after they came
 
     def reload(self) -> bool:
         """Reload the file; whether anything was new. An unusable file changes nothing."""

@@ -175,9 +175,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         its receipt."""
         received = await self._rows.refuse_conflict(study.id, parcel.submission_id, parcel.sealed)
         if isinstance(problem, VerificationError):
-            info = component_info(study.binding, parcel.form.provider, parcel.submission_id)
             if not self._key_ring.ring.is_expired_for(
-                parcel.sealed, info, parcel.receive_time_ms, study.sealing
+                parcel.sealed, _info(parcel), parcel.receive_time_ms, study.sealing
             ):
                 raise Refused(Reason.TAMPERED_COMPONENT, str(problem)) from None
             problem = expired_key()
@@ -188,6 +187,8 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     def _receipt(self, parcel: Parcel, opened: Opened, received: int) -> submission_pb2.SubmitResponse:
         if received != parcel.receive_time_ms:  # a repeat: the receipt is for when it first came
             return self._signed_receipt(parcel, opened.digest, received)
+        if parcel.form.suite in self._key_ring.checked_soon:
+            self._key_ring.just_opened.keep(_info(parcel), opened.digest, opened.payload)
         return submission_pb2.SubmitResponse(receive_time_ms=received, signature=opened.signature)
 
     def _signed_receipt(self, parcel: Parcel, digest: bytes, received: int) -> submission_pb2.SubmitResponse:
@@ -253,11 +254,17 @@ class SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             invited=study.admission == "invited",
             admission=_admission(study, submission_id, request.invitation) if request.invitation else None,
         )
+        info = component_info(study.binding, self._form(study).provider, submission_id)
+        self._key_ring.just_opened.forget(info)
         node.log.info("withdrawn study=%s", study.id.hex()[:12])
         message = withdrawal_message(study.id, submission_id, withdrawn)
         return submission_pb2.WithdrawResponse(
             withdraw_time_ms=withdrawn, signature=node.keys.identity.sign("withdrawal", message)
         )
+
+
+def _info(parcel: Parcel) -> bytes:
+    return component_info(parcel.binding, parcel.form.provider, parcel.submission_id)
 
 
 def _admission(study: Study, submission_id: bytes, data: bytes) -> Admission | None:

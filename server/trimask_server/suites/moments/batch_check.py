@@ -281,12 +281,11 @@ class Rounds:
         return await node.workers.run(self._read, study, provider, key, rows)
 
     def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
-        ring, layout = self._key_ring.ring, study.moments.layout
-        ids = [submission_id for submission_id, _ in rows]
-        payloads = [
-            ring.open_held(sealed, component_info(study.binding, provider, submission_id), study.sealing)
-            for submission_id, sealed in rows
-        ]
+        ring, just_opened, layout = self._key_ring.ring, self._key_ring.just_opened, study.moments.layout
+        ids, payloads = [submission_id for submission_id, _ in rows], []
+        for submission_id, sealed in rows:
+            info = component_info(study.binding, provider, submission_id)
+            payloads.append(just_opened.take(info, sealed) or ring.open_held(sealed, info, study.sealing))
         shares = read_shares(payloads, provider, len(study.right), layout)
         checker = BatchChecker(study.id, layout, provider, key)
         return _Opened(ids, shares, checker.form_values(ids, shares))

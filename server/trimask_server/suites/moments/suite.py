@@ -123,6 +123,7 @@ class _Right:
         secret = node.keys.moments or MomentsSecret(node.source.seed())
         store = BatchStore(node.database, node.vault, rows, node.audit)
         key_exchange = KeyExchange(node, secret)
+        key_ring.checked_soon.add(MomentsSuite.name)
         self._rounds = Rounds(node, rows, key_ring, store, key_exchange)
         deliveries = Deliveries(node, store, key_exchange, Path(node.config.keys))
         self.services: list[object] = [
