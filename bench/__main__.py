@@ -1,4 +1,7 @@
-"""`python -m bench`: every benchmark, a table, and a JSON file."""
+"""`python -m bench`: what the page shows, most of it processor time, in some six minutes; `--all`: every benchmark.
+
+A table, and a JSON file with every number, for `--compare`.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,7 @@ SUITES: dict[str, Suite] = {
     "roles": roles.roles,
     "together": together.together,
     "idle": idle.idle,
+    "idle-many": idle.idle_many,
     "peers": peers.peers,
     "block": blocks.block,
     "theory": theory.theory,
@@ -73,10 +77,15 @@ _PICTURED: dict[str, Callable[[Settings, Path], list[Result]]] = {
 }
 
 
+_PAGE = ("left", "device", "roles", "idle", "peers")
+"""What the page shows. Times by the wall are in the other suites, but for shares of a matrix product (left)."""
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
     names = [*SUITES, *_PICTURED]
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer turns: a minute or so")
+    parser.add_argument("--all", action="store_true", help="everything below too: a quarter of an hour")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument(
         "--out", type=Path, default=Path("out/bench.json"), metavar="FILE", help="default %(default)s"
@@ -100,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     settings = Settings(quick=options.quick)
     console = Console(width=150 if not sys.stdout.isatty() else None)
-    chosen = options.only or [*SUITES, *_PICTURED]
+    chosen = options.only or ([*SUITES, *_PICTURED] if options.all else _PAGE)
     results: list[Result] = []
     start = time.perf_counter()
     with threadpool_limits(limits=1), console.status("") as status:
@@ -115,6 +124,8 @@ def main(arguments: list[str] | None = None) -> int:
                 picture = options.plot.with_stem(f"{options.plot.stem}-{name}") if options.plot else plain
                 results.extend(pictured(settings, picture))
     print_results(results, console)
+    if "peers" in chosen and not any(result.suite == "peers" for result in results):
+        console.print("peers: node or their packages are not to be had; their table stays as it is")
     write_json(options.out, results, settings, time.perf_counter() - start)
     if options.page:
         put_into(options.page, results, _run_in_words(time.perf_counter() - start))

@@ -6,7 +6,7 @@ that a regression needs; it proves their range and not that they are products, f
 In one Python: Flower's functions for SecAgg+ on a vector of as many values (`bench.peers_flower`). What cannot be had from
 the package index is left out.
 
-`python -m bench.peers docs/performance.md` writes the table there.
+`python -m bench --only peers --page docs/performance.md` writes the table there, as a whole run does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.other_protocols import prio3_moments_bytes
 from bench.results import Result, Settings
 from trimask_core.study.schema import Attribute, Schema
 
-__all__ = ["peers"]
+__all__ = ["peers", "peers_table"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _FOLDER = _ROOT / "out" / "peers"
@@ -34,19 +34,23 @@ _SUMS, _BOTH = (
     "Prio3SumVec of the sums alone",
     "Prio3SumVec of sums and products, not proved to be products",
 )
-_BEGIN, _END = "<!-- peers: written by python -m bench.peers -->", "<!-- peers: end -->"
 _Found = dict[str, dict[str, float]]
 
 
 def peers(_settings: Settings) -> Iterator[Result]:
     """Ours beside each; the scripts take the best of several turns themselves."""
-    for package, found in (("@divviup/prio3", _in_javascript()), ("Flower", _in_python())):
+    for where, package, found in (
+        ("in node", _PRIO3, _in_javascript()),
+        ("in Python", _FLOWER, _in_python()),
+    ):
         ours = found.pop(_OURS, {})
         for name, theirs in found.items():
             for kind, unit in (("ms", "ms CPU"), ("bytes", "bytes")):
+                line = f"{where}: {name} ({' '.join(package)})"
                 yield Result(
                     "peers", f"a report of {_COLUMNS} numbers of {_BITS} bits and their products: {unit}, beside {name}",
-                    "budget", ours[kind], theirs[kind], unit, f"{name}, {package}", ours[kind] / theirs[kind],
+                    "budget", ours[kind], theirs[kind], unit, f"{name}, {package[0]}", ours[kind] / theirs[kind],
+                    detail={"ours": f"{where}: `moments`, products proved", "line": line, "kind": kind},
                 )  # fmt: skip
 
 
@@ -111,29 +115,19 @@ def _run(command: list[str]) -> _Found:
     return found
 
 
-def _table() -> str:
+def peers_table(results: list[Result]) -> str:
+    """Every client with its processor time and bytes; nothing if no peer was to be had."""
+    found: dict[str, dict[str, float]] = {}
+    for result in results:
+        if result.suite == "peers":
+            for line, value in ((result.detail["ours"], result.value), (result.detail["line"], result.limit)):
+                found.setdefault(line, {})[result.detail["kind"]] = value
+    if not found:
+        return ""
     lines = ["| a client, for the same 20 numbers | CPU | bytes |", "|---|---:|---:|"]
-    for where, package, found in (
-        ("in node", _PRIO3, _in_javascript()),
-        ("in Python", _FLOWER, _in_python()),
-    ):
-        if not found:
-            raise SystemExit(f"not to be had: {package[0]}")
-        for name, one in found.items():
-            shown = "`moments`, products proved" if name == _OURS else f"{name} ({' '.join(package)})"
-            lines.append(f"| {where}: {shown} | {one['ms']:.3g} ms | {one['bytes']:,.0f} |")
+    lines += [f"| {line} | {one['ms']:.3g} ms | {one['bytes']:,.0f} |" for line, one in found.items()]
     for field64, field in ((False, "128"), (True, "64")):
         size = prio3_moments_bytes(_COLUMNS, _BITS, _AGGREGATORS, field64=field64)
         name = f"hypothetical: Prio3 with a circuit for products, which no draft has; {field}-bit field"
         lines.append(f"| {name} | | {size:,} |")
     return "\n".join(lines)
-
-
-def main(page: Path) -> None:
-    """Write the table into a page, between its marks."""
-    before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
-    page.write_text(f"{before}{_BEGIN}\n\n{_table()}\n\n{_END}{rest.split(_END)[1]}", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

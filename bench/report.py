@@ -10,13 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.paper import on_paper
+from bench.peers import peers_table
 from bench.results import Result
 
 __all__ = ["BEGIN", "END", "compared", "page_table", "print_results", "put_into"]
 
 BEGIN, END = "<!-- bench: written by python -m bench --page -->", "<!-- bench: end -->"
+PAPER, PEERS = (
+    "<!-- on paper: written by python -m bench --page -->",
+    "<!-- peers: written by python -m bench --page -->",
+)
 
-_MOVED = 1.1
+_MOVED = 1.15
 _HEADINGS = ("what", "measured", "limit", "ratio", "required", "limit is")
 
 
@@ -71,7 +77,7 @@ def print_results(results: list[Result], console: Console) -> None:
 
 
 def compared(old: Path, results: list[Result], console: Console) -> list[str]:
-    """Print whose share of its limit moved by more than a tenth since the run in `old`; the names of what got worse.
+    """Print whose share of its limit moved by more than a seventh since the run in `old`; the names of what got worse.
 
     Shares carry over between machines and loads, times do not. What only one of the runs has is named.
     """
@@ -97,13 +103,13 @@ def compared(old: Path, results: list[Result], console: Console) -> list[str]:
         if names:
             console.print(f"{words}: {'; '.join(sorted(': '.join(name) for name in names))}")
     console.print(
-        f"{len(before.keys() & now.keys())} compared with {old}; {len(worse)} worse by more than a tenth"
+        f"{len(before.keys() & now.keys())} compared with {old}; {len(worse)} worse by more than a seventh"
     )
     return sorted(worse)
 
 
 def page_table(results: list[Result]) -> str:
-    """What a page shows of a run: what has a requirement, without the theory."""
+    """What a page shows of a run: what has a requirement, without the theory, and what a person costs every role."""
     shown = [
         result for result in results if not result.suite.startswith("theory") and result.required is not None
     ]
@@ -113,12 +119,43 @@ def page_table(results: list[Result]) -> str:
         if result.met is not None:
             cells[4] += ", met" if result.met else ", **missed**"
         lines.append(f"| {result.suite} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_matrix(results)])
+
+
+def _matrix(results: list[Result]) -> list[str]:
+    """The results that say which cell of a table they are, in one; how many times their limit each is in brackets."""
+    cells: dict[str, dict[str, str]] = {}
+    for result in results:
+        if "column" in result.detail:
+            times = f" ({_number(result.ratio)})" if result.ratio != 1 else ""
+            cells.setdefault(result.detail["row"], {})[result.detail["column"]] = (
+                f"{result.value:,.0f}{times}"
+            )
+    if not cells:
+        return []
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    most = max(columns, key=lambda column: sum(column in row for row in cells.values()))
+    ordered = [result.detail["row"] for result in results if result.detail.get("column") == most]
+    lines = [
+        "",
+        "Microseconds of processor time a person; in brackets, how many bare gRPC calls over TLS cost as much:",
+        "",
+    ]
+    lines += ["| | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for row in dict.fromkeys([*ordered, *cells]):
+        lines.append(f"| {row} | " + " | ".join(cells[row].get(column, "") for column in columns) + " |")
+    return lines
 
 
 def put_into(page: Path, results: list[Result], run: str) -> None:
-    """Write the table of a run into a page, between its two marks."""
+    """Write the tables of a run into a page, each between its two marks; what the run has not measured stays."""
+    tables = {PAPER: on_paper(results), PEERS: peers_table(results)}
+    if any(result.suite != "peers" for result in results):
+        tables[BEGIN] = f"{run}\n\n{page_table(results)}"
     text = page.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n\n{run}\n\n{page_table(results)}\n\n{END}{after}", encoding="utf-8")
+    for begin, table in tables.items():
+        if table and begin in text:
+            before, rest = text.split(begin)
+            _, _, after = rest.partition(END)
+            text = f"{before}{begin}\n\n{table}\n\n{END}{after}"
+    page.write_text(text, encoding="utf-8")

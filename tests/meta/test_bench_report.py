@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from bench.cluster import tree_usage
-from bench.report import compared
+from bench.report import BEGIN, END, PAPER, PEERS, compared, put_into
 from bench.results import Result, Settings, write_json
+from bench.roles import BYTES, CALLS, TOGETHER
 
 _BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True); input()"
 _PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[2]])"
@@ -59,3 +60,40 @@ def test_what_got_worse_since_another_run_is_named(tmp_path: Path) -> None:
     assert "not measured this time: submit: gone" in said.getvalue()
     assert compared(old, [replace(speed, ratio=0.6), replace(budget, ratio=0.52)], console) == []
     assert "better submit: calls: ratio 0.5 before, 0.6 now" in said.getvalue()
+
+
+def _costs(suite: str) -> list[Result]:
+    rows = [BYTES, *(f"{way}: {part}" for way in (CALLS, TOGETHER) for part in _PARTS)]
+    return [
+        Result("a person", f"{suite}: {row}", "budget", 1000.0, 200.0, "us CPU", "a call", 5.0,
+               detail={"row": row, "column": suite})
+        for row in rows
+    ]  # fmt: skip
+
+
+_PARTS = ("all nodes", "the busiest right provider", "the collector")
+
+
+def test_a_page_has_one_run_with_what_follows_from_it_and_keeps_what_was_not_measured(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(f"{mark}\nold\n{END}\nafter" for mark in (BEGIN, PAPER, PEERS)))
+    put_into(page, [*_costs("moments"), *_costs("rows")], "One run.")
+    text = page.read_text()
+    assert f"| {CALLS}: the collector | 1,000 (5) | 1,000 (5) |" in text
+    # 32e6 / (1000 + 420 / 2) a provider; a collector of 1,000 us each bounds it at 1,000 a second; 420 of 1,420.
+    assert f"| {CALLS} | 1,000 (the collector's bound) | 1.0 | 70% | 30% |" in text
+    assert f"| `moments`, {CALLS} | 39 | 0.10 TB | 88 GB |" in text
+    assert text.count("old") == 1, "no peer was measured"
+    ours = {"ours": "in node: ours", "line": "in node: theirs"}
+    put_into(
+        page,
+        [
+            Result("peers", kind, "budget", 2.0, 8.0, kind, "theirs", 0.25, detail=ours | {"kind": kind})
+            for kind in ("ms", "bytes")
+        ],
+        "",
+    )
+    after = page.read_text()
+    assert "| in node: ours | 2 ms | 2 |" in after
+    assert "| in node: theirs | 8 ms | 8 |" in after
+    assert after.startswith(text.partition(PEERS)[0]), "the others stay"
