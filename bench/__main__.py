@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.page:
         put_into(options.page, results, _run_in_words(time.perf_counter() - start))
     console.print(f"written to {options.out}")
-    if options.compare and compared(options.compare, results, console):
+    if options.compare and compared(options.compare, results, console, quick=options.quick):
         return 1
     return 1 if options.check and any(result.met is False for result in results) else 0
 

@@ -76,14 +76,16 @@ def print_results(results: list[Result], console: Console) -> None:
     )
 
 
-def compared(old: Path, results: list[Result], console: Console) -> list[str]:
+def compared(old: Path, results: list[Result], console: Console, *, quick: bool = False) -> list[str]:
     """Print whose share of its limit moved by more than a seventh since the run in `old`; the names of what got worse.
 
-    Shares carry over between machines and loads, times do not. What only one of the runs has is named.
+    Shares carry over between machines and loads, times do not. Of parts that both have, what only one has is named.
     """
-    before = {
-        (one["suite"], one["name"]): one for one in json.loads(old.read_text(encoding="utf-8"))["results"]
-    }
+    run = json.loads(old.read_text(encoding="utf-8"))
+    if run["quick"] != quick:
+        console.print("one of the two runs is --quick: what a study costs once weighs more there")
+    parts = {result.suite for result in results}
+    before = {(one["suite"], one["name"]): one for one in run["results"] if one["suite"] in parts}
     now = {(result.suite, result.name): result for result in results}
     worse = []
     for key in before.keys() & now.keys():
