@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 from bench.field_files import DELTA, DRAWS, EPSILONS, FILES, FieldFile, shares
 from bench.field_methods import METHODS, Array
 from bench.field_ours import Ours, People
-from trimask_core.study.settings import SuiteName
+from trimask_core.study.definition import SuiteName
 
 __all__ = ["Cell", "judged", "main", "measured", "summary", "tables"]
 

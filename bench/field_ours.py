@@ -34,10 +34,9 @@ from trimask_cli.own_plan.recommend import _norms as norms_of
 from trimask_cli.own_plan.recommend import recommend
 from trimask_core.moments.encoding import SHRINK_BITS
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
-from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.noise_law import EntriesLaw, NoiseLaw, RowsLaw
 from trimask_theory.planning.definition import (
     CollectionPlan,

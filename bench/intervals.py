@@ -39,10 +39,9 @@ from trimask.moments.published_moments import ObservedMoments, ObservedRows, ent
 from trimask.simulation import drafted
 from trimask_cli.own_plan.predict import Population as Planned
 from trimask_cli.own_plan.recommend import Recommendation, recommend
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.noise_law import EntriesLaw, Matrix, RowsLaw
 from trimask_theory.planning.definition import CollectionPlan, PrivacyTarget, StudyDefinition
 from trimask_theory.planning.pilot import correction_of, scaled_reports, whole_and_sent

@@ -32,9 +32,8 @@ from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.own_plan.predict import Population, Prediction, predict
 from trimask_cli.own_plan.recommend import recommend
 from trimask_cli.study_file import bundled_definition, default_formula
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.noise_law import EntriesLaw, Matrix, RowsLaw
 from trimask_theory.planning.definition import CollectionPlan, PrivacyTarget, StudyDefinition
 from trimask_theory.planning.study_definition import load_definition

@@ -31,12 +31,11 @@ from trimask_core.rows.noise_columns import (
     noise_columns_mu,
 )
 from trimask_core.rows.study import RowsSettings
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName, SuiteSettings
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party, admission_key, load_party, read_secret
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName, SuiteSettings
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_golden import Golden
 from trimask_postgres import LocalPostgres

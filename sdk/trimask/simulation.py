@@ -31,10 +31,9 @@ from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
 from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
 from trimask_core.rows.device import noisy_answers
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.party import Party
-from trimask_core.study.settings import SuiteName
 from trimask_theory.planning.definition import StudyDefinition
 from trimask_theory.planning.pilot import with_pilot
 from trimask_theory.planning.study_definition import load_definition

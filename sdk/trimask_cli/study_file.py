@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core.basics.errors import ConfigError, StudyError
 from trimask_core.crypto.identity import SigningKey
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.party import (
     ADMISSION_KEY,
     Party,
@@ -25,7 +26,6 @@ from trimask_core.study.party import (
     role_of_name,
 )
 from trimask_core.study.schema import Schema
-from trimask_core.study.settings import SuiteName
 from trimask_core.study.signed import SignedStudy
 
 if TYPE_CHECKING:

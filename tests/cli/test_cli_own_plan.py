@@ -23,9 +23,8 @@ from trimask_cli.own_plan.recommend import boxed_scales, in_suite, recommend, wi
 from trimask_cli.study_file import bundled_definition
 from trimask_core.basics.errors import StudyError
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import Derived
-from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.noise_law import NoiseLaw
 from trimask_theory.planning.definition import StudyDefinition, draw_people
 from trimask_theory.planning.pilot import scaled_reports, whole_and_sent

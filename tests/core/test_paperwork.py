@@ -14,8 +14,8 @@ from trimask_cli.study_file import bundled_definition
 from trimask_core.explain import paperwork as module
 from trimask_core.explain.paperwork import paperwork
 from trimask_core.explain.sentences import LANGUAGES
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.guarantee import Budget
-from trimask_core.study.settings import SuiteName
 from trimask_core.study.signed import SignedStudy
 from trimask_terminal.program import main
 from trimask_theory.planning.definition import PrivacyTarget

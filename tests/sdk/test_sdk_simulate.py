@@ -13,7 +13,7 @@ from trimask.simulation import drafted
 from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.study_file import bundled_definition
 from trimask_core.basics.errors import ParameterError
-from trimask_core.study.settings import SuiteName
+from trimask_core.study.definition import SuiteName
 from trimask_theory.planning.study_definition import load_definition
 
 FORMULA = "systolic ~ age + bmi + salt + smoker + C(activity)"

@@ -43,10 +43,9 @@ if TYPE_CHECKING:
     import polars as pl  # type: ignore[import-not-found, unused-ignore]  # an extra, checked only where installed
     import pyarrow as pa
 
-    from trimask_core.study.definition import Study
+    from trimask_core.study.definition import Study, SuiteName
     from trimask_core.study.derived import Column
     from trimask_core.study.guarantee import Guarantee
-    from trimask_core.study.settings import SuiteName
     from trimask_core.submit.inclusion import Counted, Standing
     from trimask_core.submit.receipt import Receipt
 

@@ -47,10 +47,9 @@ from trimask_core.moments.totals import (
     release_hash,
     values_hash,
 )
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import Column
 from trimask_core.study.guarantee import Guarantee
-from trimask_core.study.settings import SuiteName
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE, Counted
 

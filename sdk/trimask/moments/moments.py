@@ -34,9 +34,9 @@ from trimask_core.study.schema import Schema
 from trimask_theory.moments.noise_law import Matrix, NoiseLaw, RowsLaw, positive_part
 
 if TYPE_CHECKING:
+    from trimask_core.study.definition import SuiteName
     from trimask_core.study.guarantee import Protection
     from trimask_core.study.schema import Schema
-    from trimask_core.study.settings import SuiteName
     from trimask_core.study.weight import Weight
     from trimask_theory.moments.noise_law import Matrix
 

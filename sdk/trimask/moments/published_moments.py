@@ -27,8 +27,7 @@ from trimask_theory.moments.noise_law import (
 from trimask_theory.planning.pilot import schema_map
 
 if TYPE_CHECKING:
-    from trimask_core.study.definition import Study
-    from trimask_core.study.settings import SuiteName
+    from trimask_core.study.definition import Study, SuiteName
 
 
 @dataclass(frozen=True, eq=False)

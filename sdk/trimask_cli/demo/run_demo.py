@@ -37,8 +37,7 @@ from trimask_client.table import Answers, read_people
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.study.definition import Study
-from trimask_core.study.settings import SuiteName
+from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.signed import SignedStudy
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places

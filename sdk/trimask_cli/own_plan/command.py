@@ -27,8 +27,8 @@ from trimask_cli.own_plan.recommend import Recommendation, in_suite, recommend
 from trimask_cli.study_file import default_formula, toml_value
 from trimask_client.table import read_people
 from trimask_core.basics.errors import ConfigError, ParameterError
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.schema import Schema
-from trimask_core.study.settings import SuiteName
 from trimask_terminal.options import print_json
 from trimask_theory.planning.definition import Expected, StudyDefinition, draw_people
 from trimask_theory.planning.study_definition import load_definition

@@ -26,8 +26,8 @@ from trimask_cli.own_plan.first_order import Ladder, Rung
 from trimask_cli.own_plan.predict import COVERS, MANY_COLUMNS, Population, Prediction, predict
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName
 from trimask_theory.moments.ball import recommend_ball
 from trimask_theory.planning.definition import CollectionPlan, StudyDefinition
 

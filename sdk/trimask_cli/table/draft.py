@@ -12,7 +12,7 @@ from trimask_cli.table.guess import Guess, LeftOut, guess
 from trimask_client.table import Sheet
 from trimask_core.basics.errors import ConfigError
 from trimask_core.form.kinds import PLAIN
-from trimask_core.study.settings import SuiteName
+from trimask_core.study.definition import SuiteName
 
 _HEAD = """# Drafted from {source} ({people:,} people). Edit it: nothing here is decided.
 # A study's definition is public. Bounds, levels, centres and what stands for missing answers were read off the file; where

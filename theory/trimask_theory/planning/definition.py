@@ -20,10 +20,10 @@ from trimask_core.basics.errors import StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
 from trimask_core.crypto.sealing import SEALINGS, Sealing
 from trimask_core.form.form import Form
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName
 from trimask_core.study.weight import Weight
 
 

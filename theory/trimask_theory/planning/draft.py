@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimask_core.basics.errors import StudyError
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, SuiteSettings
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.party import Party
-from trimask_core.study.settings import SuiteSettings
 from trimask_core.study.weight import Weight
 from trimask_theory.planning.definition import StudyDefinition
 

@@ -22,11 +22,11 @@ from trimask_core.basics.typed_table import Table, refuse_unknown
 from trimask_core.crypto.sealing import SEALINGS
 from trimask_core.form.file import check_schema, read_form
 from trimask_core.form.form import Form
+from trimask_core.study.definition import SuiteName
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.study.settings import SuiteName
 from trimask_core.study.weight import Weight
 from trimask_theory.planning.definition import (
     CollectionPlan,
