@@ -12,7 +12,8 @@ import pytest
 from trimask_core.basics.clock import ManualClock
 from trimask_server.programs.roles import erasers_of
 from trimask_server.runtime.host import collect_garbage
-from trimask_server.runtime.metrics import Metrics, _of_store
+from trimask_server.runtime.http_port import _of_store
+from trimask_server.runtime.metrics import Metrics
 from trimask_server.settings.config import NodeRole
 from trimask_server.store.database import COLLECTOR, PROVIDER
 from trimask_server.store.studies import StudyRegistry

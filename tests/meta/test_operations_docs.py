@@ -119,7 +119,8 @@ def test_metrics_in_the_documents_alerts_and_dashboard_exist() -> None:
     dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
     listed = OPERATIONS.split("Metrics:")[1].split("\n\n")[0]
     shown = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
-    source = (ROOT / "server" / "trimask_server" / "runtime" / "metrics.py").read_text(encoding="utf-8")
+    runtime = ROOT / "server" / "trimask_server" / "runtime"
+    source = "".join((runtime / name).read_text("utf-8") for name in ("metrics.py", "http_port.py"))
     known = set(re.findall(r'"(trimask_[a-z_]+)"', source))
     assert _metrics(alerts) <= known
     assert _metrics(listed) == _metrics(shown) == known

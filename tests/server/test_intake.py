@@ -11,8 +11,8 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_proto.v1.right_batches_pb2 import ListPendingResponse
 from trimask_server.collector.batches import Batches, Intake
-from trimask_server.collector.provider_status import Page
 from trimask_server.store.release_table import Block, BlockState
 
 KNOWN = {"R1": b"g1", "R2": b"g2"}
@@ -34,14 +34,17 @@ class _Calls:
     async def before(self, party: int) -> None:
         """Before a page is there."""
 
-    async def list_pending(self, party: int, token: str) -> Page:
+    async def list_pending(self, party: int, token: str) -> ListPendingResponse:
         self.called.append(("list", party))
         start = int(token or "0")
         ids = self.held[party][start : start + 2]
         more = str(start + 2) if len(ids) == 2 else ""
         await self.before(party)
         marks = bytes(self.marks.get(number, 0) for number in ids)
-        return Page([_id(number) for number in ids], more, self.generations[party], marks)
+        return ListPendingResponse(
+            submission_ids=b"".join(map(_id, ids)), next_page_token=more, checked=marks,
+            store_generation=self.generations[party],
+        )  # fmt: skip
 
     async def stop_intake(self, party: int, _order: object) -> None:
         self.called.append(("stop", party))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
@@ -27,7 +27,7 @@ from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context, require_role
 from trimask_server.settings.config import VERSION
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.store.studies import refuse_collected
+from trimask_server.store.studies import end_refusal, refuse_collected, refuse_intake
 
 DecisionWord = Literal["waiting", "approved", "refused"]
 _MOST_WAITING = 200
@@ -99,11 +99,7 @@ class Proposals:
 
         def write(tx: Transaction) -> None:
             _decide(tx, signed, "approved", text, "", now_ms)
-            tx.run(
-                "UPDATE studies SET state = CASE WHEN turn % 2 = 1 THEN 'paused' ELSE 'open' END"
-                " WHERE study_id = ? AND state = 'refused'",
-                (signed.study.id,),
-            )
+            end_refusal(tx, signed.study.id)
             self.audit.append(tx, "study_approved", study=signed.study.id.hex(), role=approval.role)
 
         await self.database.write(write)
@@ -113,10 +109,7 @@ class Proposals:
 
         def write(tx: Transaction) -> None:
             _decide(tx, signed, "refused", "", reason, now_ms)
-            tx.run(
-                "UPDATE studies SET state = 'refused' WHERE study_id = ? AND state IN ('open', 'paused')",
-                (signed.study.id,),
-            )
+            refuse_intake(tx, signed.study.id)
             self.audit.append(tx, "study_refused", study=signed.study.id.hex(), reason=reason)
 
         await self.database.write(write)
@@ -163,14 +156,9 @@ def erase_study(tx: Transaction, study_id: bytes) -> int:
     return 0
 
 
-def _proposal(row: tuple[object, ...]) -> StoredProposal:
+def _proposal(row: tuple[Any, ...]) -> StoredProposal:
     text, decision, approval, reason, time_ms = row
-    word: DecisionWord = (
-        "approved" if decision == "approved" else "refused" if decision == "refused" else "waiting"
-    )
-    return StoredProposal(
-        SignedStudy.from_json(str(text)), word, str(approval), str(reason), int(str(time_ms))
-    )
+    return StoredProposal(SignedStudy.from_json(text), decision, approval, reason, time_ms)
 
 
 DECISIONS: dict[DecisionWord, governance_pb2.Decision.ValueType] = {

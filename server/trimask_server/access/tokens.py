@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import RandomSource
@@ -139,14 +140,9 @@ class TokenStore:
         return token
 
 
-def _token(row: tuple[object, ...]) -> Token:
-    digest, study_id, name, scopes, created, expires, revoked = row
-    assert isinstance(digest, bytes)  # noqa: S101 - for the type checker
-    assert isinstance(study_id, bytes)  # noqa: S101
-    return Token(
-        digest, study_id, str(name), tuple(str(scopes).split(",")), int(str(created)), int(str(expires)),
-        int(str(revoked)),
-    )  # fmt: skip
+def _token(row: tuple[Any, ...]) -> Token:
+    digest, study_id, name, scopes, *times = row
+    return Token(digest, study_id, name, tuple(scopes.split(",")), *times)
 
 
 def erase_study(tx: Transaction, study_id: bytes) -> int:

@@ -11,13 +11,104 @@ from trimask_core.basics.refusals import AnyReason, Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_core.submit.inclusion import plan_hash, verify_bound
+from trimask_proto.v1 import node_pb2, right_batches_pb2
+from trimask_proto.v1.common_pb2 import CloseOrder
+from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
+from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Ledger
-from trimask_server.collector.provider_status import Assigned, RightCalls
-from trimask_server.protocol.plans import split_ids
+from trimask_server.protocol.plans import plan_message, split_ids
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store.release_table import IN_A_BLOCK, UNPOOLED, Block
 
-_GONE = 3  # the mark of a submission that a provider held and holds no more
+_PAGE = 8192
+_ACCEPTED, _GONE = 1, 3  # marks of a submission: its check has accepted it; the provider holds it no more
+
+
+class RightCalls:
+    """The calls to one study's right providers about blocks. All of them may be repeated."""
+
+    def __init__(self, node: NodeContext, study: Study) -> None:
+        self._node = node
+        self._study = study
+
+    def _stub(self, party: Party) -> RightBatchServiceStub:
+        return RightBatchServiceStub(self._node.peers.channel(party))
+
+    async def register(self, party: Party) -> None:
+        """Hand a provider the study."""
+        node = self._node
+        signed = node.studies.signed(self._study.id).without_seed().to_json().encode()
+        stub = NodeServiceStub(node.peers.channel(party))
+        await node.peers.call(stub.RegisterStudy, node_pb2.RegisterStudyRequest(signed_study=signed))
+
+    async def list_pending(self, party: Party, token: str) -> right_batches_pb2.ListPendingResponse:
+        """The submissions a provider holds that are in no block, after `token`."""
+        request = right_batches_pb2.ListPendingRequest(
+            study_id=self._study.id, page_token=token, page_size=_PAGE
+        )
+        page: right_batches_pb2.ListPendingResponse = await self._node.peers.call(
+            self._stub(party).ListPending, request
+        )
+        return page
+
+    async def pause_intake(self, party: Party, turn: int) -> tuple[int, int]:
+        """Have a provider accept nothing and let nothing be withdrawn for now, or go on; the highest turn it was told, and
+        while it is paused how many people it counts."""
+        request = right_batches_pb2.PauseIntakeRequest(study_id=self._study.id, turn=turn)
+        answer = await self._node.peers.call(self._stub(party).PauseIntake, request)
+        return int(answer.turn), int(answer.people)
+
+    async def stop_intake(self, party: Party, order: CloseOrder | None) -> None:
+        """Have a provider stop accepting submissions, by the owner's order."""
+        request = right_batches_pb2.StopIntakeRequest(order=order or CloseOrder(study_id=self._study.id))
+        await self._node.peers.call(self._stub(party).StopIntake, request)
+
+    async def assign(self, party: Party, block: Block) -> right_batches_pb2.AssignBlockResponse:
+        """Give a provider a block's plan; of a drawn block, its id. It is bound, and signed; or not, for withdrawn rows."""
+        request = right_batches_pb2.AssignBlockRequest(
+            study_id=self._study.id,
+            block_id=block.block_id,
+            submission_ids=self._named(block),
+            signature=self._signature(block),
+        )
+        answer: right_batches_pb2.AssignBlockResponse = await self._node.peers.call(
+            self._stub(party).AssignBlock, request
+        )
+        return answer
+
+    async def cancel(self, party: Party, block: Block) -> None:
+        """Have a provider free the rows of a plan that was given up."""
+        message = plan_message(self._study.id, block.block_id, b"")
+        request = right_batches_pb2.CancelBlockRequest(
+            study_id=self._study.id,
+            block_id=block.block_id,
+            signature=self._node.keys.identity.sign("block-cancel", message),
+        )
+        await self._node.peers.call(self._stub(party).CancelBlock, request)
+
+    async def erase(self, party: Party, block: Block) -> None:
+        """Have a provider erase a block, also one it does not know."""
+        request = right_batches_pb2.EraseBlockRequest(
+            study_id=self._study.id,
+            block_id=block.block_id,
+            submission_ids=self._named(block),
+            signature=self._signature(block),
+        )
+        await self._node.peers.call(self._stub(party).EraseBlock, request)
+
+    async def erase_study(self, party: Party) -> int:
+        """Have a provider erase every row of the study that is in no block; how many there were."""
+        request = right_batches_pb2.EraseStudyRequest(study_id=self._study.id)
+        answer = await self._node.peers.call(self._stub(party).EraseStudy, request)
+        return int(answer.erased_rows)
+
+    def _named(self, block: Block) -> bytes:
+        """The ids that a plan names; in the rows suite right providers know them from the draw."""
+        return b"" if self._study.suite.name == "rows" else block.submission_ids
+
+    def _signature(self, block: Block) -> bytes:
+        message = plan_message(self._study.id, block.block_id, self._named(block))
+        return self._node.keys.identity.sign("block-plan", message)
 
 
 class Intake:
@@ -112,15 +203,14 @@ class Intake:
                 page = await self._calls.list_pending(party, self._tokens[index])
                 if known.get(f"R{index + 1}") != page.store_generation:
                     return False
-                for submission_id, mark in zip(
-                    page.ids, page.checked.ljust(len(page.ids), b"\0"), strict=False
-                ):
+                ids = split_ids(page.submission_ids)
+                for submission_id, mark in zip(ids, page.checked.ljust(len(ids), b"\0"), strict=False):
                     if mark == _GONE:
                         self._let_go(submission_id)
                         continue
                     if submission_id in planned:
                         continue
-                    if mark == 1:
+                    if mark == _ACCEPTED:
                         self._accepted[submission_id] = self._accepted.get(submission_id, 0) | (1 << index)
                     elif mark:
                         self._begun.add(submission_id)
@@ -128,9 +218,9 @@ class Intake:
                     if held == whole:
                         self._ready[submission_id] = None
                 self.draw_number = max(self.draw_number, page.draw_number)
-                if not page.next_token:
+                if not page.next_page_token:
                     return True
-                self._tokens[index] = page.next_token
+                self._tokens[index] = page.next_page_token
 
         # All of them end: one that went on reading would move the place where the next count goes on.
         asked = [one(index, party) for index, party in enumerate(self._study.right)]
@@ -187,7 +277,7 @@ class Batches:
             if error.reason.final or error.reason in (Reason.UNKNOWN_ROW, Reason.ROW_NOT_CHECKED):
                 await self._ledger.next_attempt(block.block_id)
             raise
-        withdrawn = {submission_id for answer in answers for submission_id in answer.withdrawn}
+        withdrawn = {name for answer in answers for name in split_ids(answer.withdrawn_ids)}
         if not withdrawn:
             self._declined = 0
             await self._keep_signatures(block, answers)
@@ -200,7 +290,7 @@ class Batches:
             names = ", ".join(
                 self._study.role_of(party.identity)
                 for party, answer in zip(self._study.right, answers, strict=True)
-                if answer.withdrawn
+                if answer.withdrawn_ids
             )
             await self.give_up(block, f"{self._declined} plans in a row were declined by {names}")
             self._declined = 0
@@ -208,7 +298,9 @@ class Batches:
             await self.release(block)
         return False
 
-    async def _keep_signatures(self, block: Block, answers: list[Assigned]) -> None:
+    async def _keep_signatures(
+        self, block: Block, answers: list[right_batches_pb2.AssignBlockResponse]
+    ) -> None:
         """Keep every provider's signature that it has bound these rows: it is published with the release's list."""
         signatures = b"".join(answer.bound_signature for answer in answers)
         if signatures != self._kept.get(block.block_id):
@@ -223,11 +315,11 @@ class Batches:
         self._withdrawn |= withdrawn
         return self._declined >= self._node.config.max_attempts
 
-    async def _assign(self, party: Party, block: Block) -> Assigned:
+    async def _assign(self, party: Party, block: Block) -> right_batches_pb2.AssignBlockResponse:
         answer = await self._calls.assign(party, block)
         if answer.bound_signature:
             self._require_own(party, block, answer.bound_signature)
-        elif not answer.withdrawn:
+        elif not answer.withdrawn_ids:
             raise Refused(Reason.MALFORMED, f"{self._study.role_of(party.identity)} has signed nothing")
         return answer
 

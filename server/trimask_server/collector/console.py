@@ -308,7 +308,7 @@ class Console:
         return _to(PATH) if found is None else await self._page(*found)
 
     async def _page(self, study: Study, session: Session, problem: str = "") -> web.Response:
-        status, now = await self._pages.status(study), self._node.clock.now_ms()
+        status, now = await self._pages.studies.status_of(study), self._node.clock.now_ms()
         complete = status.pending_rows + status.masking_rows + status.pooled_rows + status.published_rows
         if complete:
             # The clerk's next round may be a while away.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from typing import Protocol
 
 from trimask_core.basics.errors import Refused
@@ -24,75 +24,13 @@ from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_core.study.progress import close_due, closing_of
 from trimask_proto.v1.common_pb2 import CloseOrder
-from trimask_server.collector.batches import Batches, Intake
+from trimask_server.collector.batches import Batches, Intake, RightCalls
 from trimask_server.collector.ledger import NOT_CLOSED, Ledger, write_note
-from trimask_server.collector.provider_status import Described, ProviderStatus, RightCalls
+from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.collector.publication import Catalogue
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store.interface import Transaction
 from trimask_server.store.release_table import IN_A_BLOCK, UNFINISHED, Block, BlockState
-
-
-class Restores:
-    """One study's right providers and the stores they have."""
-
-    def __init__(
-        self,
-        node: NodeContext,
-        study: Study,
-        ledger: Ledger,
-        calls: RightCalls,
-        batches: Batches,
-        tell: Callable[[Party], Awaitable[None]],
-    ) -> None:
-        self._node = node
-        self._study = study
-        self._ledger = ledger
-        self._calls = calls
-        self._batches = batches
-        self._tell_first = tell
-        self.known: dict[str, bytes] = {}
-        """The store of each right provider, by role, that has been told of every block."""
-
-    async def handle(self, described: Described) -> bool:
-        """Tell each right provider whose store was replaced; whether there was one."""
-        self.known = await self._ledger.generations(self._study.id)
-        told = False
-        for number, party in enumerate(self._study.right, 1):
-            role, answer = f"R{number}", described[f"R{number}"]
-            if answer is None or self.known.get(role) == answer.store_generation:
-                continue
-            if role in self.known:
-                self._node.log.warning(
-                    "study=%s: %s was restored from a backup and is told of every block again",
-                    self._study.id.hex()[:12], role,
-                )  # fmt: skip
-            await self._tell(party)
-            await self._ledger.set_generation(self._study.id, role, answer.store_generation)
-            self.known[role] = answer.store_generation
-            told = True
-        return told
-
-    async def _tell(self, party: Party) -> None:
-        study, calls = self._study, self._calls
-        await calls.register(party)
-        await self._tell_first(party)
-        # First: rows that were freed since the backup would stay bound there, and are perhaps in another block by now.
-        for block in await self._ledger.blocks(study.id, BlockState.CANCELLED, BlockState.RELEASED):
-            await calls.cancel(party, block)
-        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK):
-            if block.state is BlockState.PLANNED:
-                try:
-                    await calls.assign(party, block)
-                except Refused as error:
-                    if error.reason is not Reason.UNKNOWN_ROW:
-                        raise
-                    await self._batches.give_up(block)
-            else:
-                await calls.erase(party, block)
-        if self._node.studies.state(study.id) == "closed":
-            await calls.stop_intake(party, await self._ledger.close_order(study.id))
-            await calls.erase_study(party)
 
 
 async def begin_closing(node: NodeContext, ledger: Ledger, study_id: bytes, order: CloseOrder) -> None:
@@ -110,23 +48,6 @@ async def begin_closing(node: NodeContext, ledger: Ledger, study_id: bytes, orde
 _LONGEST_REST_SECONDS = 5.0
 _LONGEST_SLEEP_SECONDS = 60.0  # of a driver whose study is at rest, should nobody wake it
 _RESTED = (0, 0.0)
-
-
-class Driver(Protocol):
-    """Advances one study (`study_leases` starts and stops it)."""
-
-    @property
-    def wake(self) -> asyncio.Event:
-        """Set when there may be something to do at once."""
-        ...
-
-    async def run(self) -> None:
-        """Until the study is closed; `Refused` with lease_lost when another worker drives it."""
-        ...
-
-    async def look_after_closed(self) -> None:
-        """Of a closed study: tell right providers that were restored since, and finish what one was away for."""
-        ...
 
 
 class BatchWork(Protocol):
@@ -190,7 +111,7 @@ async def set_within(event: asyncio.Event, seconds: float) -> None:
 
 
 class BatchDriver:
-    """Drives one study until it is closed."""
+    """Drives one study until it is closed (`study_leases` starts and stops it)."""
 
     def __init__(
         self,
@@ -205,10 +126,12 @@ class BatchDriver:
         self._ledger = ledger
         self._provider_status = provider_status
         self._work = work
-        calls = RightCalls(node, study)
-        self._intake = Intake(study, ledger, calls)
-        self._batches = Batches(node, study, ledger, calls, self._intake)
-        self._restores = Restores(node, study, ledger, calls, self._batches, work.tell)
+        self._calls = RightCalls(node, study)
+        self._intake = Intake(study, ledger, self._calls)
+        self._batches = Batches(node, study, ledger, self._calls, self._intake)
+        self._known: dict[
+            str, bytes
+        ] = {}  # each right provider's store that was told of every block, by role
         # A provider may have been restored from a backup: looked into at the start and whenever something is refused.
         self._suspicious = True
         self._rest: dict[
@@ -221,10 +144,10 @@ class BatchDriver:
         # How many more people this collector counted than the right provider that counted fewest: one that was restored.
         self._counts_more = 0
         self._resting_seconds = node.config.poll_seconds
-        self.wake = asyncio.Event()
+        self.wake = asyncio.Event()  # set when there may be something to do at once
 
     async def run(self) -> None:
-        """Until the study is closed."""
+        """Until the study is closed; `Refused` with lease_lost when another worker drives it."""
         node, prefix = self._node, self._study.id.hex()[:12]
         while node.studies.state(self._study.id) != "closed":
             self.wake.clear()
@@ -250,8 +173,45 @@ class BatchDriver:
         await self._work.look_after_closed()
 
     async def _handle_restores(self) -> bool:
-        """Tell right providers that were restored from a backup of every block; whether there was one."""
-        return await self._restores.handle(await self._provider_status.describe(self._study, 5.0))
+        """Tell each right provider whose store was replaced of every block; whether there was one."""
+        described = await self._provider_status.describe(self._study, 5.0)
+        self._known = await self._ledger.generations(self._study.id)
+        told = False
+        for number, party in enumerate(self._study.right, 1):
+            role, answer = f"R{number}", described[f"R{number}"]
+            if answer is None or self._known.get(role) == answer.store_generation:
+                continue
+            if role in self._known:
+                self._node.log.warning(
+                    "study=%s: %s was restored from a backup and is told of every block again",
+                    self._study.id.hex()[:12], role,
+                )  # fmt: skip
+            await self._tell_of_blocks(party)
+            await self._ledger.set_generation(self._study.id, role, answer.store_generation)
+            self._known[role] = answer.store_generation
+            told = True
+        return told
+
+    async def _tell_of_blocks(self, party: Party) -> None:
+        study, calls = self._study, self._calls
+        await calls.register(party)
+        await self._work.tell(party)
+        # First: rows that were freed since the backup would stay bound there, and are perhaps in another block by now.
+        for block in await self._ledger.blocks(study.id, BlockState.CANCELLED, BlockState.RELEASED):
+            await calls.cancel(party, block)
+        for block in await self._ledger.blocks(study.id, *IN_A_BLOCK):
+            if block.state is BlockState.PLANNED:
+                try:
+                    await calls.assign(party, block)
+                except Refused as error:
+                    if error.reason is not Reason.UNKNOWN_ROW:
+                        raise
+                    await self._batches.give_up(block)
+            else:
+                await calls.erase(party, block)
+        if self._node.studies.state(study.id) == "closed":
+            await calls.stop_intake(party, await self._ledger.close_order(study.id))
+            await calls.erase_study(party)
 
     async def _step(self) -> bool:
         """One piece of work; whether there may be more at once."""
@@ -283,7 +243,7 @@ class BatchDriver:
                 if isinstance(outcome, BaseException):
                     raise outcome
             return True
-        ready = await self._intake.complete(self._restores.known, closing=closing)
+        ready = await self._intake.complete(self._known, closing=closing)
         if ready is None:
             self._suspicious = True
             return True
@@ -364,7 +324,7 @@ class BatchDriver:
                 return
             if not block.attempts and not await self._batches.bind(block):
                 return  # a row of it was withdrawn
-        ready = await self._intake.complete(self._restores.known, closing=False, paused=True)
+        ready = await self._intake.complete(self._known, closing=False, paused=True)
         if ready is None:
             self._suspicious = True
             return

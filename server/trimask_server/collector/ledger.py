@@ -242,7 +242,7 @@ class Ledger:
 
     async def note_pending(self, study_id: bytes, rows: int) -> None:
         """Store how many complete submissions wait for a block, so that other workers can report it."""
-        if await self.pending_rows(study_id) != rows:
+        if await self.database.read(lambda tx: pending_rows(tx, study_id)) != rows:
             await self.database.write(
                 lambda tx: tx.run(
                     "INSERT INTO progress (study_id, pending_rows) VALUES (?, ?)"
@@ -306,13 +306,6 @@ class Ledger:
             return found
 
         return await self.database.write(write)
-
-    async def pending_rows(self, study_id: bytes) -> int:
-        """Complete submissions in no block, as last counted."""
-        row = await self.database.read(
-            lambda tx: tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
-        )
-        return 0 if row is None else int(row[0])
 
     async def refused_reports(self, study_id: bytes) -> dict[str, int]:
         """Reports that the right providers' check refused, by reason, where the suite has such a check."""
@@ -456,6 +449,12 @@ def work_by_study(tx: Transaction) -> dict[bytes, list[object]]:
     for study_id, state, count in release_table.count_unfinished(tx):
         found.setdefault(study_id, []).append((state, count))
     return found
+
+
+def pending_rows(tx: Transaction, study_id: bytes) -> int:
+    """Complete submissions in no block, as last counted."""
+    row = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
+    return 0 if row is None else int(row[0])
 
 
 def write_note(tx: Transaction, study_id: bytes, note: str) -> None:

@@ -23,6 +23,7 @@ from trimask_core.suites import collusion_of
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc, dataset_pb2, dataset_pb2_grpc
 from trimask_server.access.permissions import require_access
 from trimask_server.access.tokens import Token, TokenStore
+from trimask_server.collector.ledger import pending_rows
 from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
@@ -206,10 +207,9 @@ class Catalogue:
         """How far a study's submissions are, all at one moment: none is counted twice, or not at all, on its way."""
 
         def read(tx: Transaction) -> Progress:
-            pending = tx.row("SELECT pending_rows FROM progress WHERE study_id = ?", (study_id,))
             pooled = release_table.find_releases(tx, study_id, NEEDED)
             return Progress(
-                0 if pending is None else int(pending[0]),
+                pending_rows(tx, study_id),
                 release_table.planned_rows(tx, study_id),
                 sum(release.rows for release in pooled),
             )

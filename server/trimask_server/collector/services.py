@@ -34,7 +34,7 @@ from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store import data_keys, release_table
 from trimask_server.store.interface import Erasers, StoreError
-from trimask_server.store.release_table import Block, BlockState
+from trimask_server.store.release_table import BlockState
 
 ERASERS = Erasers(
     (
@@ -50,67 +50,6 @@ ERASERS = Erasers(
 
 
 _SECONDS = 10.0
-Ask = Callable[[ProposalServiceStub], Awaitable[study_pb2.PartyDecision]]
-
-
-async def send_proposal(
-    node: NodeContext, proposals: Proposals, signed: SignedStudy
-) -> list[study_pb2.PartyDecision]:
-    """Keep a study for this node's operator and send it to every other; which nodes could not be reached, and why."""
-    signed = signed.without_seed()
-    study = signed.study
-    await proposals.propose(signed, node.clock.now_ms())
-    request = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
-
-    async def hand_over(stub: ProposalServiceStub) -> study_pb2.PartyDecision:
-        await node.peers.call(stub.ProposeStudy, request, _SECONDS)
-        return await _ask(node, stub, study)
-
-    return await _each(node, proposals, study, hand_over)
-
-
-async def gather_approvals(
-    node: NodeContext, proposals: Proposals, study_id: bytes
-) -> list[study_pb2.PartyDecision]:
-    """What every operator decided about a study that was proposed."""
-    found = await proposals.get(study_id)
-    if found is None:
-        raise Refused(
-            Reason.UNKNOWN_STUDY, "that study was not proposed here; `trimask study propose` does it"
-        )
-    study = found.signed.study
-    return await _each(node, proposals, study, lambda stub: _ask(node, stub, study))
-
-
-async def _ask(node: NodeContext, stub: ProposalServiceStub, study: Study) -> study_pb2.PartyDecision:
-    answer = await node.peers.call(
-        stub.GetDecision, governance_pb2.GetDecisionRequest(study_id=study.id), _SECONDS
-    )
-    return study_pb2.PartyDecision(decision=answer.decision, approval=answer.approval, reason=answer.reason)
-
-
-async def _each(
-    node: NodeContext, proposals: Proposals, study: Study, ask: Ask
-) -> list[study_pb2.PartyDecision]:
-    async def one(role: str, party: Party) -> study_pb2.PartyDecision:
-        if role == "collector":
-            own = await proposals.get(study.id)
-            decision = study_pb2.PartyDecision()
-            if own is not None:
-                decision = study_pb2.PartyDecision(
-                    decision=DECISIONS[own.decision], approval=own.approval.encode(), reason=own.reason
-                )
-        else:
-            try:
-                decision = await ask(ProposalServiceStub(node.peers.channel(party)))
-            except Refused as error:
-                decision = study_pb2.PartyDecision(reason=f"{error.reason}: {error}")
-        decision.role = role
-        return decision
-
-    return list(await asyncio.gather(*(one(role, party) for role, party in study.parties.items())))
-
-
 _PREFIX_BYTES = 4
 _STATES = {
     "open": study_pb2.STUDY_STATE_OPEN,
@@ -208,12 +147,11 @@ class StudyServicer(study_pb2_grpc.StudyServiceServicer):
                 RefusalCount(reason=reason, count=count)
                 for reason, count in (await self._ledger.refused_reports(study.id)).items()
             ],
-            abandoned_blocks=[_abandoned(block) for block in await self._ledger.abandoned(study.id)],
+            abandoned_blocks=[
+                study_pb2.AbandonedBlock(block_id=block.block_id, rows=block.rows, why=block.why)
+                for block in await self._ledger.abandoned(study.id)
+            ],
         )
-
-
-def _abandoned(block: Block) -> study_pb2.AbandonedBlock:
-    return study_pb2.AbandonedBlock(block_id=block.block_id, rows=block.rows, why=block.why)
 
 
 class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
@@ -228,16 +166,57 @@ class StudyOwnerServicer(study_pb2_grpc.StudyOwnerServiceServicer):
     async def SendProposal(
         self, request: study_pb2.SendProposalRequest, context: Context
     ) -> study_pb2.SendProposalResponse:
-        return study_pb2.SendProposalResponse(
-            parties=await send_proposal(self._node, self._proposals, sent_study())
-        )
+        node, signed = self._node, sent_study().without_seed()
+        await self._proposals.propose(signed, node.clock.now_ms())
+        handed = governance_pb2.ProposeStudyRequest(signed_study=signed.to_json().encode())
+
+        async def hand_over(stub: ProposalServiceStub) -> None:
+            await node.peers.call(stub.ProposeStudy, handed, _SECONDS)
+
+        return study_pb2.SendProposalResponse(parties=await self._decisions(signed.study, hand_over))
 
     async def GatherApprovals(
         self, request: study_pb2.GatherApprovalsRequest, context: Context
     ) -> study_pb2.GatherApprovalsResponse:
-        return study_pb2.GatherApprovalsResponse(
-            parties=await gather_approvals(self._node, self._proposals, request.study_id)
-        )
+        found = await self._proposals.get(request.study_id)
+        if found is None:
+            raise Refused(
+                Reason.UNKNOWN_STUDY, "that study was not proposed here; `trimask study propose` does it"
+            )
+        return study_pb2.GatherApprovalsResponse(parties=await self._decisions(found.signed.study))
+
+    async def _decisions(
+        self, study: Study, first: Callable[[ProposalServiceStub], Awaitable[None]] | None = None
+    ) -> list[study_pb2.PartyDecision]:
+        """What each party's operator decided, after what is to be sent `first`; or why it cannot be reached."""
+        node, wanted = self._node, governance_pb2.GetDecisionRequest(study_id=study.id)
+
+        async def ask(party: Party) -> study_pb2.PartyDecision:
+            stub = ProposalServiceStub(node.peers.channel(party))
+            try:
+                if first is not None:
+                    await first(stub)
+                answer = await node.peers.call(stub.GetDecision, wanted, _SECONDS)
+            except Refused as error:
+                return study_pb2.PartyDecision(reason=f"{error.reason}: {error}")
+            return study_pb2.PartyDecision(
+                decision=answer.decision, approval=answer.approval, reason=answer.reason
+            )
+
+        async def own() -> study_pb2.PartyDecision:
+            found = await self._proposals.get(study.id)
+            if found is None:
+                return study_pb2.PartyDecision()
+            return study_pb2.PartyDecision(
+                decision=DECISIONS[found.decision], approval=found.approval.encode(), reason=found.reason
+            )
+
+        roles = study.parties.items()
+        asked = (own() if role == "collector" else ask(party) for role, party in roles)
+        decisions = await asyncio.gather(*asked)
+        for role, decision in zip(study.parties, decisions, strict=True):
+            decision.role = role
+        return list(decisions)
 
     async def OpenStudy(
         self, request: study_pb2.OpenStudyRequest, context: Context

@@ -30,7 +30,6 @@ from trimask_server.runtime.context import NodeContext
 
 _FOLDER = Path(__file__).with_name("pages")
 _REFRESH_SECONDS = 15
-_FRESH_MS = 2000
 _CSS = (_FOLDER / "style.css").read_text(encoding="utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()
 _POLICY = (
@@ -51,7 +50,7 @@ class StatusPages:
     def __init__(self, node: NodeContext, catalogue: Catalogue, studies: StudyServicer) -> None:
         self._node = node
         self._catalogue = catalogue
-        self._studies = studies
+        self.studies = studies
         self._templates = Environment(
             loader=FileSystemLoader(_FOLDER),
             autoescape=True,
@@ -59,8 +58,6 @@ class StatusPages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        # Everybody who looks within two seconds sees the same answer: a crowd of browsers is one question to the nodes.
-        self._answers: dict[bytes, tuple[int, study_pb2.GetStudyStatusResponse]] = {}
 
     def routes(self) -> list[web.RouteDef]:
         """What the HTTP port serves."""
@@ -101,7 +98,7 @@ class StatusPages:
             study = self._node.studies.get(bytes.fromhex(request.match_info["study"]))
         except (ValueError, Refused):
             return self.page("missing.html", 404)
-        status = await self.status(study)
+        status = await self.studies.status_of(study)
         report = collusion_of(study)
         return self.page(
             "study.html",
@@ -138,15 +135,6 @@ class StatusPages:
             collusion_note=statement.collusion_note(study),
         )
 
-    async def status(self, study: Study) -> study_pb2.GetStudyStatusResponse:
-        """A study's status, cached for two seconds."""
-        now = self._node.clock.now_ms()
-        found = self._answers.get(study.id)
-        if found is None or not 0 <= now - found[0] < _FRESH_MS:
-            found = (now, await self._studies.status_of(study))
-            self._answers[study.id] = found
-        return found[1]
-
     async def releases(self, study: Study) -> list[dict[str, Any]]:
         """What is published."""
         rows = []
@@ -180,19 +168,16 @@ class StatusPages:
 
 def promise_words(study: Study) -> list[str]:
     """How strong it is, on the one scale, and the study's guarantee."""
-    return [*strength_lines(study), *_guarantees(study)]
-
-
-def _guarantees(study: Study) -> list[str]:
-    protection = study.protection
-    if protection.budget is not None:
-        return [statement.with_budget(study, "the study's budget")]
-    if not protection.sigma:
-        return [statement.without_noise(study)]
-    return [
-        statement.say("towards", who=who, promise=_guarantee_words(promise))
-        for who, promise in statement.promises(study)
-    ]
+    if study.protection.budget is not None:
+        promises = [statement.with_budget(study, "the study's budget")]
+    elif not study.protection.sigma:
+        promises = [statement.without_noise(study)]
+    else:
+        promises = [
+            statement.say("towards", who=who, promise=_guarantee_words(promise))
+            for who, promise in statement.promises(study)
+        ]
+    return [*strength_lines(study), *promises]
 
 
 def _guarantee_words(promise: Guarantee) -> str:

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
-from trimask_server.collector.driver import Driver, set_within
+from trimask_server.collector.driver import BatchDriver, set_within
 from trimask_server.collector.ledger import work_by_study
 from trimask_server.collector.provider_status import SELDOM, News
 from trimask_server.runtime.context import NodeContext
@@ -229,11 +229,14 @@ _CLOSED_SECONDS = 60.0
 class _Driven:
     """A study that this worker drives, by which lease, and whether that was lost."""
 
-    driver: Driver
+    driver: BatchDriver
     job: Job
     seen: object = None
     """What the store said of it when its driver was last woken."""
     lost: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+NewDriver = Callable[[Study, Store], BatchDriver]
 
 
 class Drivers:
@@ -243,13 +246,13 @@ class Drivers:
     store has something new of it that another worker wrote, or a right provider has news.
     """
 
-    def __init__(self, node: NodeContext, spawn: Spawn, new: Callable[[Study, Store], Driver]) -> None:
+    def __init__(self, node: NodeContext, spawn: Spawn, new: Mapping[str, NewDriver]) -> None:
         self._node = node
         self._spawn = spawn
-        self._new = new
+        self._new_of_suite = new
         self._jobs = Jobs(node.database)
         self._worker = f"{node.config.name} {node.config.own_address}"
-        self._observers: dict[bytes, Driver] = {}
+        self._observers: dict[bytes, BatchDriver] = {}
         self._driving: dict[bytes, _Driven] = {}
         self._news = News(node, spawn, self._tell)
         self._look = asyncio.Event()
@@ -257,7 +260,10 @@ class Drivers:
         self._dropped = True
         node.studies.on_forget.append(lambda study_id: self._observers.pop(study_id, None))
 
-    def _of(self, study: Study) -> Driver:
+    def _new(self, study: Study, store: Store) -> BatchDriver:
+        return self._new_of_suite[study.suite.name](study, store)
+
+    def _of(self, study: Study) -> BatchDriver:
         """The study's driver, or an observer if another worker drives it."""
         if study.id in self._driving:
             return self._driving[study.id].driver
@@ -317,7 +323,13 @@ class Drivers:
             if node.studies.state(study.id) != "closed" and study.id not in self._driving:
                 await self._jobs.enqueue(_KIND, study.id)
         if self._dropped:
-            await self._take_back()
+            # Before the call: a study that is dropped meanwhile says so again.
+            self._dropped = False
+            try:
+                await self._jobs.reclaim(_KIND, self._worker, node.clock.now_ms(), list(self._driving))
+            except BaseException:
+                self._dropped = True
+                raise
         while await self._jobs.is_due(_KIND, node.clock.now_ms(), list(self._driving)):
             job = await self._jobs.lease(
                 _KIND, self._worker, node.clock.now_ms(), _LEASE_SECONDS, list(self._driving)
@@ -338,14 +350,6 @@ class Drivers:
             if seen != driven.seen:
                 driven.seen = seen
                 driven.driver.wake.set()
-
-    async def _take_back(self) -> None:
-        self._dropped = False
-        try:
-            await self._jobs.reclaim(_KIND, self._worker, self._node.clock.now_ms(), list(self._driving))
-        except BaseException:
-            self._dropped = True
-            raise
 
     async def _drive(self, study: Study, driven: _Driven) -> None:
         node = self._node

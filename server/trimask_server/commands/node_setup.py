@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -30,21 +29,27 @@ from trimask_terminal.options import print_json
 
 def run_init(args: argparse.Namespace) -> int:
     """Make what is missing, and say what comes next."""
-    node = OwnNode(
-        name=args.name,
-        dns_name=args.dns,
-        organisation=args.organisation,
-        data=args.data,
-        address="" if args.name.startswith("L") else _reached(args.dns, args.listen),
-        peer_address=_reached(args.dns, args.peer_listen),
-        listen=args.listen,
-        peer_listen=args.peer_listen,
-        http_listen=args.http_listen,
-        owner_tls_name=args.owner_dns,
-        https_listen=args.https_listen,
+    role = role_of_name(args.name)
+    listens = {
+        "listen": "" if role == "left" else args.listen, "peer_listen": args.peer_listen,
+        "https_listen": args.https_listen, "http_listen": args.http_listen,
+    }  # fmt: skip
+    party = Party(
+        args.name,
+        args.organisation,
+        "" if role == "left" else _reached(args.dns, args.listen),
+        _reached(args.dns, args.peer_listen),
+        args.dns,
+        b"",
         https=args.https or _origin(args.dns, args.https_listen),
     )
-    done = make_own_node(args.folder, node)
+    _check(party, listens)
+    more = ['log_format = "json"']
+    if role == "collector":
+        owner = json.dumps(args.owner_dns or "owner.trimask.local")
+        more.append(f"owner_tls_name = {owner}  # the name in the owner's certificate")
+    settings = settings_text(role, args.name, str(args.data), "keys", tuple(listens.values()), more)
+    done = _make_node(args.folder, party, settings)
     keys = args.folder / "keys"
     mark = fingerprint(own_card(keys))
     if args.json:
@@ -103,56 +108,33 @@ _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
-@dataclass(frozen=True)
-class OwnNode:
-    """The choices for a new node. `address`, `peer_address` and `https` are where others reach it."""
-
-    name: str
-    dns_name: str
-    organisation: str
-    data: Path
-    address: str
-    peer_address: str
-    listen: str
-    peer_listen: str
-    http_listen: str
-    owner_tls_name: str = ""
-    https_listen: str = ""
-    https: str = ""
-
-
-def make_own_node(folder: Path, node: OwnNode) -> dict[str, str]:
+def _make_node(folder: Path, party: Party, settings: str) -> dict[str, str]:
     """Make what is missing in `folder` (node.toml) and `folder`/keys; each file, and whether it was made or kept."""
-    role = role_of_name(node.name)
-    _check(node, role)
-    keys = folder / "keys"
+    keys, file = folder / "keys", folder / "node.toml"
     if (keys / CARD_FILE).exists():
-        _refuse_another(keys / CARD_FILE, node)
+        _refuse_another(keys / CARD_FILE, party)
     keys.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = make_secrets(keys, role)
-    made[keys / "tls.key"] = made[keys / REQUEST_FILE] = _request_certificate(keys, node.dns_name)
+    made = make_secrets(keys, role_of_name(party.name))
+    made[keys / "tls.key"] = made[keys / REQUEST_FILE] = _request_certificate(keys, party.tls_name)
     made[keys / CARD_FILE] = not (keys / CARD_FILE).exists()
-    (keys / CARD_FILE).write_text(card_text(own_card(keys, _party(node))), encoding="utf-8")
-    settings = folder / "node.toml"
-    if first := not settings.exists():
-        settings.write_text(_settings(node, role), encoding="utf-8")
-    made[settings] = first
+    (keys / CARD_FILE).write_text(card_text(own_card(keys, party)), encoding="utf-8")
+    made[file] = not file.exists()
+    if made[file]:
+        file.write_text(settings, encoding="utf-8")
     return {str(path): "made" if fresh else "kept" for path, fresh in made.items()}
 
 
-def _check(node: OwnNode, role: str) -> None:
+def _check(party: Party, listens: dict[str, str]) -> None:
     """Refuse choices that no node could be reached or known by, before anything is made."""
-    if not _DNS_NAME.fullmatch(node.dns_name) or node.dns_name.rpartition(".")[2].isdigit():
+    if not _DNS_NAME.fullmatch(party.tls_name) or party.tls_name.rpartition(".")[2].isdigit():
         raise ConfigError(
-            f"{node.dns_name!r} is not a DNS name: give the name by which others reach the node, in lower case, as "
+            f"{party.tls_name!r} is not a DNS name: give the name by which others reach the node, in lower case, as "
             "r2.example.org (peers know a node by the name in its certificate, never by an IP address)"
         )
-    if not node.organisation.strip():
+    if not party.organisation.strip():
         raise ConfigError("the organisation must not be empty: participants are shown who runs the node")
-    check_letters(_party(node).to_dict())
-    settings = ["peer_listen", "http_listen", "https_listen", *([] if role == "left" else ["listen"])]
-    for setting in settings:
-        address = getattr(node, setting)
+    check_letters(party.to_dict())
+    for setting, address in listens.items():
         if address:
             split_address(setting, address)
 
@@ -175,25 +157,11 @@ def _request_certificate(keys: Path, dns_name: str) -> bool:
     return create_secret(keys / "tls.key", pem.decode("ascii"))
 
 
-def _refuse_another(path: Path, node: OwnNode) -> None:
+def _refuse_another(path: Path, party: Party) -> None:
     """Refuse settings that belong to another node than the one in the folder."""
     card = load_party(path)
-    if card.name != node.name or card.tls_name != node.dns_name:
+    if card.name != party.name or card.tls_name != party.tls_name:
         raise ConfigError(
-            f"{path} is the card of {card.name} ({card.tls_name}), not of {node.name} ({node.dns_name}): give another folder"
+            f"{path} is the card of {card.name} ({card.tls_name}), not of {party.name} ({party.tls_name}): give "
+            "another folder"
         )
-
-
-def _party(node: OwnNode) -> Party:
-    return Party(
-        node.name, node.organisation, node.address, node.peer_address, node.dns_name, b"", https=node.https
-    )
-
-
-def _settings(node: OwnNode, role: str) -> str:
-    more = ['log_format = "json"']
-    if role == "collector":
-        owner = json.dumps(node.owner_tls_name or "owner.trimask.local")
-        more.append(f"owner_tls_name = {owner}  # the name in the owner's certificate")
-    listens = ("" if role == "left" else node.listen, node.peer_listen, node.https_listen, node.http_listen)
-    return settings_text(role, node.name, str(node.data), "keys", listens, more)

@@ -15,7 +15,8 @@ from trimask_server.local.keys import own_card
 from trimask_server.right.sealing_keys import load_ring, rotate, save_ring
 from trimask_server.settings.config import load_config, load_own_config
 from trimask_server.store.backup import Kept, back_up, restore
-from trimask_server.store.data_keys import KeyRing, rotate_storage_key
+from trimask_server.store.data_keys import KeyRing, Vault
+from trimask_server.store.database import open_store
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -43,13 +44,27 @@ def run_restore(args: argparse.Namespace) -> int:
 
 
 def run_rotate(args: argparse.Namespace) -> int:
-    """Rotate the master key."""
+    """Add a master key, wrap every data key under it, and destroy the older master keys if that is wanted."""
     config, role = load_own_config(args.config)
     ring = KeyRing.open(config.keys, config.storage_key_command)
-    done = asyncio.run(rotate_storage_key(config, role, ring, destroy_retired=args.destroy_retired))
-    print(f"Wrapped under the fresh master key {done.key_id}: {done.rewrapped} data keys.")
+    # A running node looks at the file before it wraps, inside the transaction that writes the wrapped key. The file is
+    # changed first, so every transaction after the one below wraps under the new key, and no data key is left behind.
+    store = open_store(config, role)
+
+    async def wrap() -> tuple[int, int]:
+        rewrapped = await store.write(Vault(ring).rewrap)
+        destroyed = ring.destroy_retired() if args.destroy_retired else 0
+        await store.scrub()
+        return rewrapped, destroyed
+
+    try:
+        fresh = ring.add()
+        rewrapped, destroyed = asyncio.run(wrap())
+    finally:
+        store.close()
+    print(f"Wrapped under the fresh master key {fresh.key_id}: {rewrapped} data keys.")
     if args.destroy_retired:
-        print(f"Older master keys destroyed: {done.destroyed}.")
+        print(f"Older master keys destroyed: {destroyed}.")
     return 0
 
 

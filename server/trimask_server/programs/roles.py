@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -43,7 +43,7 @@ from trimask_server.runtime.key_files import look_at_keys
 from trimask_server.runtime.logs import configure_tracing, make_handler
 from trimask_server.settings.config import NodeConfig, NodeRole, load_config
 from trimask_server.store.interface import Erasers, StoreError
-from trimask_server.suites.interface import ByStudy, Suite
+from trimask_server.suites.interface import Suite
 from trimask_server.suites.moments.suite import MomentsSuite
 from trimask_server.suites.rows.suite import RowsSuite
 
@@ -117,7 +117,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     key_ring = CurrentKeyRing(context, ring, context.key_folder)
     host.on_reload(key_ring.reload)
     rows = RowStore(context.database, context.vault, context.audit)
-    suites = ByStudy({name: suite.right(host, rows, key_ring) for name, suite in SUITES.items()})
+    suites = {name: suite.right(host, rows, key_ring) for name, suite in SUITES.items()}
     classical, hybrid = (ring.newest(kind, context.clock.now_ms()) for kind in ("classical", "hybrid"))
     invitations = InvitationServicer(context)
 
@@ -128,7 +128,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
     shared = _shared(
         context,
         Proposals(context.database, context.audit),
-        lambda: sum(part.running() for part in suites.all),
+        lambda: sum(part.running() for part in suites.values()),
         invitations.used,
         rows.sent_together,
     )
@@ -136,9 +136,9 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         gate=partial(Gate, context),
         public=[SubmissionServicer(context, key_ring, rows)],
         peer=[
-            RightBatchServicer(context, rows, suites.of),
+            RightBatchServicer(context, rows, lambda study: suites[study.suite.name]),
             invitations,
-            *(add for part in suites.all for add in part.services),
+            *(add for part in suites.values() for add in part.services),
             *shared,
         ],
         after_collection=after_collection,
@@ -165,12 +165,12 @@ def _collector(host: Host) -> Node:
     tokens = TokenStore(context.database, context.audit)
     ledger, catalogue = Ledger(context.database, context.audit), Catalogue(context.database)
     provider_status = ProviderStatus(context)
-    suites = ByStudy({name: suite.collector(host, provider_status) for name, suite in SUITES.items()})
-    drivers = Drivers(context, host.spawn, lambda study, database: suites.of(study).driver(study, database))
+    suites = {name: suite.collector(host, provider_status) for name, suite in SUITES.items()}
+    drivers = Drivers(context, host.spawn, {name: suite.driver for name, suite in suites.items()})
     studies = StudyServicer(context, ledger, catalogue, provider_status)
 
     def answers(study: Study) -> Answers:
-        found = suites.of(study).answers
+        found = suites[study.suite.name].answers
         assert found is not None  # noqa: S101 - only a study with a budget is asked, and only of a suite that has answers
         return found
 
@@ -203,7 +203,7 @@ def _collector(host: Host) -> Node:
         gate=partial(Gate, context, tokens),
         public=public,
         peer=[
-            *(add for part in suites.all for add in part.services),
+            *(add for part in suites.values() for add in part.services),
             *owner,
             *public,
             *_shared(context, proposals, lambda: 0),
@@ -233,28 +233,7 @@ GRACE_SECONDS = 15.0
 EXIT_GRACE_EXCEEDED = 1
 
 
-class Running(Protocol):
-    """A node as its process sees it."""
-
-    def reload_keys(self) -> bool:
-        """Reload renewed key files."""
-        ...
-
-    async def wind_down(self) -> None:
-        """What is done before the ports close."""
-        ...
-
-    async def stop(self, grace_seconds: float = ...) -> None:
-        """Finish calls under way, save, and close."""
-        ...
-
-    @property
-    def log(self) -> logging.Logger:
-        """The log, for a process that does not stop in time."""
-        ...
-
-
-async def serve_until_signal(start: Callable[[], Awaitable[Running]]) -> None:
+async def serve_until_signal(start: Callable[[], Awaitable[Host]]) -> None:
     """Start a node and run it until a signal; then drain and stop within `GRACE_SECONDS`."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -267,7 +246,7 @@ async def serve_until_signal(start: Callable[[], Awaitable[Running]]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
-    node: Running | None = None
+    node: Host | None = None
 
     def reload() -> None:
         if node is not None:  # while it starts it reads its keys anyway, and must not be ended by this signal
@@ -293,7 +272,7 @@ def _freeze_garbage_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _give_up(node: Running) -> None:
+def _give_up(node: Host) -> None:
     node.log.error("not drained after %.0f seconds; stopping all the same", GRACE_SECONDS)
     os._exit(EXIT_GRACE_EXCEEDED)
 

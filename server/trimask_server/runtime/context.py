@@ -188,7 +188,8 @@ class Peers:
     async def _repeat(self, method: Any, request: Any, timeout_seconds: float) -> Any:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
-        metadata = (*outgoing_headers(), *_request_header())
+        request_id = current_request.get()
+        metadata = (*outgoing_headers(), *([(REQUEST_KEY, request_id)] if request_id else ()))
         failures = 0
         while True:
             try:
@@ -225,11 +226,6 @@ def _name(method: Any) -> str:
     path = getattr(method, "_method", b"")
     text = path.decode() if isinstance(path, bytes) else str(path)
     return text.lstrip("/").removeprefix("trimask_proto.v1.") or "call"
-
-
-def _request_header() -> tuple[tuple[str, str], ...]:
-    request_id = current_request.get()
-    return ((REQUEST_KEY, request_id),) if request_id else ()
 
 
 def _refusal(error: grpc.aio.AioRpcError) -> Refused:

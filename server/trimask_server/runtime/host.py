@@ -284,8 +284,8 @@ class Host:
             # Its libraries take a quarter of a second to import, and only such a node needs them.
             from trimask_server.runtime.http_port import HttpPort
 
-            self._http = HttpPort(config.name, context.role, config.http_listen, self.readiness, self._scrape)
-            await self._http.start(services.pages(), shared=bool(config.own_address))
+            self._http = HttpPort(context, self.readiness)
+            await self._http.start(services.pages())
         # Everything that can fail has been done by here, and nothing was answered before.
         await self.record_start(services.key_names)
         for server in self._servers:
@@ -340,9 +340,6 @@ class Host:
             listening,
             1 + bool(context.config.listen) + bool(context.config.https_listen),
         )
-
-    async def _scrape(self) -> bytes:
-        return await self.context.metrics.render(self.context, await self.readiness())
 
     async def _follow_readiness(self) -> None:
         """Background task: try a write, keep gRPC health equal to /readyz, log what changed, and warnings once a day."""

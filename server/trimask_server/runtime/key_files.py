@@ -108,8 +108,11 @@ def file_findings(folder: Path, role: NodeRole, *, printed: bool = False) -> lis
     needed = ["identity.key", "tls.pem", "tls.key", "ca.pem"]
     if role == "right" and not (folder / "sealing.keys").exists():
         needed.append("sealing.key")
+    missing = [name for name in needed if not (folder / name).exists()]
+    made, asked = "`trimask node init` makes it", "ask your authority for it"
     found = [
-        bad(str(folder / name), "is missing", _maker(name)) for name in needed if not (folder / name).exists()
+        bad(str(folder / name), "is missing", asked if name in ("tls.pem", "ca.pem") else made)
+        for name in missing
     ]
     if role == "right" and not (folder / MOMENTS_KEY).exists():
         fix = f"`trimask node init` makes it, or `openssl rand -hex 32 > {folder / MOMENTS_KEY}`"
@@ -133,7 +136,8 @@ def file_findings(folder: Path, role: NodeRole, *, printed: bool = False) -> lis
     if not (folder / OPERATOR_CERTIFICATE).exists():
         fix = f"`trimask keys {folder} --operator`, then restart the node"
         found.append(weak(str(folder / OPERATOR_CERTIFICATE), "is missing: nobody can operate the node", fix))
-    return found or [fine("files", f"{folder} has everything {_with_article(role)} needs")]
+    who = "a collector" if role == "collector" else f"a {role} provider"
+    return found or [fine("files", f"{folder} has everything {who} needs")]
 
 
 def mode_findings(folder: Path) -> list[Finding]:
@@ -245,11 +249,3 @@ def _issued_by(material: TlsMaterial) -> bool:
                 continue
             return True
     return False
-
-
-def _maker(name: str) -> str:
-    return "ask your authority for it" if name in ("tls.pem", "ca.pem") else "`trimask node init` makes it"
-
-
-def _with_article(role: NodeRole) -> str:
-    return "a collector" if role == "collector" else f"a {role} provider"

@@ -33,7 +33,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 from opentelemetry import trace
@@ -85,27 +85,19 @@ def configure_tracing(name: str, role: str) -> bool:
         return False
     if not any(os.environ.get(variable) for variable in _ENDPOINTS):
         return False
-    if find_spec("opentelemetry.sdk") is None or not _installed(_EXPORTER):
+    try:
+        exporter = import_module(_EXPORTER)
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError:
         return False
-    import importlib
-
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over what is given here.
     resource = Resource.create({"service.name": f"trimask-{role}", "service.instance.id": name})
     provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(importlib.import_module(_EXPORTER).OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter.OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     return True
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def tracer_in_use() -> Tracer:

@@ -17,24 +17,21 @@ import asyncio
 import collections
 import logging
 import os
-import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from grpc_health.v1 import health, health_pb2
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from trimask_core.basics.clock import Clock
-from trimask_core.basics.errors import Refused, TrimaskError
+from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import RandomSource
 from trimask_proto.v1 import common_pb2
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.tls import Certificates
-from trimask_server.settings.config import VERSION, NodeConfig, NodeRole
-from trimask_server.store.interface import GroupedStore, Store, StoreError, Transaction, count_states
+from trimask_server.store.interface import Store, StoreError, Transaction
 
 _LOOK_SECONDS = 1.0
 _FACT = "draining"
@@ -215,11 +212,9 @@ def free_bytes(folder: Path) -> int:
 
 async def try_write(database: Store, now_ms: int) -> Check:
     """Write something small: a full or failing disk can still be read."""
-    fact = ("written", now_ms.to_bytes(8, "big"))
-    sql = "INSERT INTO store_facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
-            await database.write(lambda tx: tx.run(sql, fact))
+            await database.write(lambda tx: _write(tx, now_ms.to_bytes(8, "big"), "written"))
     except TimeoutError:
         return False, f"cannot be written: no answer within {_WRITE_SECONDS:.0f} seconds"
     except Exception as error:  # noqa: BLE001 - whatever it is, the store takes nothing
@@ -350,31 +345,11 @@ def _read_counts(tx: Transaction) -> dict[str, int]:
 
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_STORE_SECONDS = 2.0
 _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class Scraped(Protocol):
-    """What is read of a node when it is scraped."""
-
-    @property
-    def role(self) -> NodeRole: ...
-    @property
-    def config(self) -> NodeConfig: ...
-    @property
-    def refusals(self) -> Refusals: ...
-    @property
-    def certificates(self) -> Certificates: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def database(self) -> Store: ...
-    @property
-    def drain(self) -> Drain: ...
-
-
 class Metrics:
-    """Counters that are moved as things happen, and what is read from the node when it is scraped."""
+    """Counters that are moved as things happen; `http_port` adds what is read from the node when it is scraped."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -407,84 +382,3 @@ class Metrics:
         """What the store's writer calls after each group, from its own thread."""
         self.store_group.observe(writes)
         self.store_seconds.observe(seconds)
-
-    async def render(self, node: Scraped, found: Readiness) -> bytes:
-        """The text Prometheus reads. Rows and blocks are counted in the store, now; one that does not answer must not
-        keep back the rest, which says so."""
-        try:
-            async with asyncio.timeout(_STORE_SECONDS):
-                stored = await _of_store(node)
-        except (Refused, StoreError, OSError):  # TimeoutError is an OSError
-            stored = []
-        scrape = CollectorRegistry()
-        scrape.register(_Reading([*_of_memory(node, found), *stored]))
-        return generate_latest(self.registry) + generate_latest(scrape)
-
-
-class _Reading:
-    """Values read once, in the form a registry wants."""
-
-    def __init__(self, found: list[Metric]) -> None:
-        self._found = found
-
-    def collect(self) -> Iterable[Metric]:
-        return self._found
-
-
-def _of_memory(node: Scraped, found: Readiness) -> list[Metric]:
-    refusals = CounterMetricFamily(
-        "trimask_refusals", "Refusals since the start, by reason.", labels=["reason"]
-    )
-    for reason, count in node.refusals.in_this_process().items():
-        refusals.add_metric([reason], count)
-    build = GaugeMetricFamily("trimask_build_info", "What runs here.", labels=["version", "python", "role"])
-    build.add_metric([VERSION, platform.python_version(), node.role], 1)
-    certificates = GaugeMetricFamily(
-        "trimask_certificate_expiry_seconds", "Until a TLS certificate expires.", labels=["file"]
-    )
-    for file, ends_ms in node.certificates.ends_ms().items():
-        certificates.add_metric([file], (ends_ms - node.clock.now_ms()) / 1000)
-    return [
-        refusals,
-        build,
-        certificates,
-        GaugeMetricFamily(
-            "trimask_free_bytes",
-            "What can still be written on the disk of the node's data.",
-            value=free_bytes(node.config.data),
-        ),
-        GaugeMetricFamily("trimask_ready", "1 while /readyz says ready.", value=int(found.ready)),
-        GaugeMetricFamily(
-            "trimask_store_queue_depth",
-            "Writes waiting for the store.",
-            value=node.database.depth if isinstance(node.database, GroupedStore) else 0,
-        ),
-        GaugeMetricFamily("trimask_draining", "1 while the node drains.", value=int(node.drain.on)),
-    ]
-
-
-async def _of_store(node: Scraped) -> list[Metric]:
-    blocks = GaugeMetricFamily("trimask_blocks", "Blocks, by state.", labels=["study", "state"])
-
-    def read(tx: Transaction) -> tuple[list[tuple[bytes, str, int]], list[tuple[bytes, int]]]:
-        held = (
-            tx.rows(
-                "SELECT study_id, count(*) FROM submissions WHERE block_id IS NULL AND payload IS NOT NULL"
-                " GROUP BY study_id"
-            )
-            if node.role == "right"
-            else []
-        )
-        return count_states(tx, "blocks"), [(row[0], row[1]) for row in held]
-
-    counted, held = await node.database.read(read)
-    for study_id, state, count in counted:
-        blocks.add_metric([study_id.hex()[:12], state], count)
-    if node.role != "right":
-        return [blocks]
-    pending = GaugeMetricFamily(
-        "trimask_pending_rows", "Rows held that are in no block yet.", labels=["study"]
-    )
-    for study_id, rows in held:
-        pending.add_metric([study_id.hex()[:12]], rows)
-    return [blocks, pending]

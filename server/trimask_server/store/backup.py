@@ -26,7 +26,7 @@ from typing import IO
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_server.settings.config import NodeConfig, NodeRole
-from trimask_server.store import release_table
+from trimask_server.store import data_keys, release_table
 from trimask_server.store.database import sqlite_path
 
 
@@ -174,7 +174,7 @@ def renewal(role: NodeRole, kept: Kept) -> list[str]:
         return [f"INSERT INTO restored_ledgers (study_id, lost) {marked} ON CONFLICT {again}"]
     if role != "collector" or kept.factors:
         return []
-    return [*release_table.after_restore(), "DELETE FROM data_keys"]
+    return [*release_table.after_restore(), data_keys.AFTER_RESTORE]
 
 
 _VARIABLES = {

@@ -4,8 +4,6 @@ What is stored is encrypted under a data key (AES-256-GCM); data keys are in the
 ring. Each is bound to its place: a wrapped key to its study and scope, a value to whatever names it, so that nothing
 can be moved. Erasing something ends with destroying its data key.
 
-A store is given a fresh master key whether its node runs or not.
-
 A node's master keys for what it stores: a small file beside its other keys, never in the database or a backup.
 
 Master keys wrap data keys (`data_keys`), nothing else. The newest active one wraps; retired ones only unwrap what they
@@ -24,14 +22,13 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_core.basics.errors import ConfigError, VerificationError
 from trimask_core.basics.randomness import RandomSource, SystemRandom
-from trimask_server.store.database import open_store
 from trimask_server.store.interface import Transaction
 
 
@@ -285,10 +282,6 @@ def _read(path: Path) -> list[MasterKey]:
     return keys
 
 
-if TYPE_CHECKING:
-    from trimask_server.settings.config import NodeConfig, NodeRole
-
-
 INTAKE = "intake"
 _NONCE_BYTES = 12
 
@@ -401,35 +394,10 @@ def destroy_keys(tx: Transaction, study_id: bytes, scopes: Sequence[str]) -> int
     )
 
 
+AFTER_RESTORE = "DELETE FROM data_keys"  # what they encrypt may have been published since
+
+
 def erase_study(tx: Transaction, study_id: bytes) -> int:
     """Destroy every data key of a study."""
     tx.run("DELETE FROM data_keys WHERE study_id = ?", (study_id,))
     return 0
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """What was done."""
-
-    key_id: str
-    rewrapped: int
-    destroyed: int
-
-
-async def rotate_storage_key(
-    config: NodeConfig, role: NodeRole, ring: KeyRing, *, destroy_retired: bool = False
-) -> Rotation:
-    """Add a master key, wrap every data key under it, and destroy the older master keys if that is wanted.
-
-    A running node looks at the file before it wraps, inside the transaction that writes the wrapped key. The file is
-    changed first, so every transaction after the one below wraps under the new key, and no data key is left behind.
-    """
-    store = open_store(config, role)
-    try:
-        fresh = ring.add()
-        rewrapped = await store.write(Vault(ring).rewrap)
-        destroyed = ring.destroy_retired() if destroy_retired else 0
-        await store.scrub()
-    finally:
-        store.close()
-    return Rotation(fresh.key_id, rewrapped, destroyed)

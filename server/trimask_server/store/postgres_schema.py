@@ -225,17 +225,14 @@ def vacuum(connection: Connection) -> None:
 
 def rewrite_keys(connection: Connection) -> None:
     """Rewrite the table of data keys, which leaves no old page of it: what a destroyed key encrypted is unreadable."""
-    if connection.execute("SELECT to_regclass(%s)", (_KEYS,)).fetchone() != (None,):
-        _rewrite(connection, _KEYS)
-
-
-def _rewrite(connection: Connection, table: str) -> None:
+    if connection.execute("SELECT to_regclass(%s)", (_KEYS,)).fetchone() == (None,):
+        return
     # It takes the table for itself. While a long reader (a pg_dump, for example) holds it, nobody must have to wait
     # behind us.
     connection.execute("SET lock_timeout = '500ms'")
     for tries_left in reversed(range(_REWRITE_TRIES)):
         try:
-            connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+            connection.execute(sql.SQL("VACUUM FULL {}").format(sql.Identifier(_KEYS)))
         except psycopg.errors.LockNotAvailable:
             if not tries_left:
                 raise

@@ -20,6 +20,22 @@ def refuse_collected(tx: Transaction, study_id: bytes) -> None:
         raise Refused(Reason.STUDY_CLOSED, "this study was closed and erased here; it cannot begin again")
 
 
+def refuse_intake(tx: Transaction, study_id: bytes) -> None:
+    """Its operator refuses a study; one that is open takes nothing in any more."""
+    tx.run(
+        "UPDATE studies SET state = 'refused' WHERE study_id = ? AND state IN ('open', 'paused')", (study_id,)
+    )
+
+
+def end_refusal(tx: Transaction, study_id: bytes) -> None:
+    """Its operator approves a study again: it is as the collector has last said."""
+    tx.run(
+        "UPDATE studies SET state = CASE WHEN turn % 2 = 1 THEN 'paused' ELSE 'open' END"
+        " WHERE study_id = ? AND state = 'refused'",
+        (study_id,),
+    )
+
+
 class StudyRegistry:
     """Approved studies, on disk and parsed in memory. States: open, closing, closed; paused while what is
     there is counted before it closes; refused by its operator; and collected, with no more than the id left, on disk

@@ -6,12 +6,11 @@ To add one: a folder here with a `Suite`, and its name in `programs.roles.SUITES
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from trimask_core.study.definition import Study
-from trimask_server.collector.driver import Driver
+from trimask_server.collector.driver import BatchDriver
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.right.batches import BlockRules
 from trimask_server.right.rows import RowStore
@@ -22,9 +21,6 @@ from trimask_server.store.interface import Erasers, Store
 
 if TYPE_CHECKING:
     from trimask_server.collector.releases import Answers
-
-
-T = TypeVar("T")
 
 
 class LeftPart(Protocol):
@@ -57,7 +53,7 @@ class CollectorPart(Protocol):
         """Private answers about its studies, where it has studies with a budget."""
         ...
 
-    def driver(self, study: Study, database: Store) -> Driver:
+    def driver(self, study: Study, database: Store) -> BatchDriver:
         """The driver of one study. All it writes goes through `database`, which refuses once another worker drives it."""
         ...
 
@@ -85,24 +81,3 @@ class Suite(Protocol):
     def collector(self, host: Host, provider_status: ProviderStatus) -> CollectorPart:
         """At a collector."""
         ...
-
-
-def suite_of(study: Study) -> str:
-    """The name of a study's suite."""
-    return study.suite.name
-
-
-@dataclass(frozen=True)
-class ByStudy(Generic[T]):
-    """Parts of one kind, by the name of their suite."""
-
-    parts: Mapping[str, T]
-
-    def of(self, study: Study) -> T:
-        """The part for a study's suite."""
-        return self.parts[suite_of(study)]
-
-    @property
-    def all(self) -> Sequence[T]:
-        """Of every suite."""
-        return list(self.parts.values())

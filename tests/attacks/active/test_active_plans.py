@@ -18,8 +18,7 @@ from trimask_patience import patience
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
-from trimask_server.collector.batches import Batches
-from trimask_server.collector.provider_status import Assigned, RightCalls
+from trimask_server.collector.batches import Batches, RightCalls
 from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
@@ -42,7 +41,7 @@ class Equivocation:
         self.delivered: list[Any] = []
         honest_assign, honest_sum = RightCalls.assign, masking_attempt.masked_answers
 
-        async def assign(calls: RightCalls, party: Any, block: Any) -> Assigned:
+        async def assign(calls: RightCalls, party: Any, block: Any) -> Any:
             other = self.plan_for(calls._study, party, block)
             if other is not block:
                 change = "UPDATE blocks SET submission_ids = ? WHERE block_id = ? AND state = 'unbound'"

@@ -30,7 +30,7 @@ from trimask_proto.v1 import row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_draw_pb2 import PoolVerdicts, RowDraw
-from trimask_server.collector.provider_status import RightCalls
+from trimask_server.collector.batches import RightCalls
 from trimask_server.suites.rows import unmasking
 from trimask_server.suites.rows.collector_draw import DrawDriver
 from trimask_server.suites.rows.draw import Draw

@@ -15,7 +15,7 @@ from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
 from trimask_server.access.permissions import admitted
-from trimask_server.collector.driver import BatchDriver, Driver
+from trimask_server.collector.driver import BatchDriver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.right.rows import RowStore
@@ -174,7 +174,7 @@ class _Collector:
 
         return MomentsAnswers(self._node)
 
-    def driver(self, study: Study, database: Store) -> Driver:
+    def driver(self, study: Study, database: Store) -> BatchDriver:
         """Batches checked and added up, releases gathered."""
         from trimask_server.suites.moments.block_work import MomentsWork
         from trimask_server.suites.moments.publisher import ReleaseLedger

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
-from trimask_server.collector.driver import BatchDriver, Driver
+from trimask_server.collector.driver import BatchDriver
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus
 from trimask_server.right.rows import RowStore
@@ -99,7 +99,7 @@ class _Collector:
         self.answers = None
         self.services: list[object] = [self._collection]
 
-    def driver(self, study: Study, database: Store) -> Driver:
+    def driver(self, study: Study, database: Store) -> BatchDriver:
         """Blocks tried until they are pooled."""
         from trimask_server.suites.rows.block_work import FactorLedger, RowsWork
 
