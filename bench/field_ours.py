@@ -25,8 +25,7 @@ from bench.field_files import DELTA, FIRST_WAVE, FieldFile
 from bench.field_methods import Array, Bounds, Rows
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
-from trimask.moments.moments import Moments
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, entry_variances
 from trimask.moments.waves import expected_of
 from trimask.simulation import drafted
 from trimask_cli.own_plan import predict

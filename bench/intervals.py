@@ -34,8 +34,7 @@ from threadpoolctl import threadpool_limits
 from bench.rand_people import RAND_PEOPLE, RAND_SCHEMA, rand_answers
 from trimask import fit
 from trimask.errors import NoiseExceedsSignal
-from trimask.moments.moments import Moments, answers_of
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, answers_of, entry_variances
 from trimask.simulation import drafted
 from trimask_cli.own_plan.predict import Population as Planned
 from trimask_cli.own_plan.recommend import Recommendation, recommend

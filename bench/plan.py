@@ -25,8 +25,7 @@ from threadpoolctl import threadpool_limits
 from bench.intervals import FILES
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
-from trimask.moments.moments import Moments, answers_of
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, answers_of, entry_variances
 from trimask.simulation import drafted
 from trimask_cli.demo.devices import blood_pressure_population
 from trimask_cli.own_plan.predict import Population, Prediction, predict

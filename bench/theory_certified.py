@@ -55,7 +55,7 @@ def measure(setting: Setting, protect: masked_noise.Protection = "record") -> di
     sigma = masked_noise.calibrate(epsilon, delta, rows, attributes, protect).sigma
     value = masked_noise.delta(epsilon, sigma, rows, attributes, protect)
     start = time.process_time()
-    lower, upper = masked_noise.delta(epsilon, sigma, rows, attributes, protect, certified=True)
+    lower, upper = masked_noise.enclosed_delta(epsilon, sigma, rows, attributes, protect)
     seconds = time.process_time() - start
     found = {"sigma": sigma, "value": value, "lower": lower, "upper": upper, "width": (upper - lower) / value}
     return setting._asdict() | {"protect": protect} | found | {"seconds": seconds}

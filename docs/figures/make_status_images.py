@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from trimask_cli import owner, tokens
+from trimask_cli import owner
 from trimask_cli.invitations import make_invitations
 from trimask_cli.study_file import bundled_definition
 from trimask_client import Client
@@ -89,7 +89,7 @@ def fill(signed: SignedStudy, folder: Path) -> None:
 def sign_in(view: Page, address: str, signed: SignedStudy, folder: Path) -> None:
     """To the console, and note how many were invited."""
     until = int(time.time() * 1000) + 86_400_000
-    token, _ = tokens.new(signed.study, folder / "owner", "the owner", ["owner"], until, None)
+    token, _ = owner.new_token(signed.study, folder / "owner", "the owner", ["owner"], until, None)
     view.goto(f"{address}/console")
     view.get_by_label("The owner's token").fill(token)
     view.get_by_role("button", name="Sign in").click()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trimask import errors, fit, plot, release
-    from trimask.data.catalogue import DatasetInfo, StudyInfo, StudyStatus
-    from trimask.data.connection import Connection, connect
+    from trimask.data.connection import Connection, DatasetInfo, StudyInfo, StudyStatus, connect
     from trimask.data.dataset import Dataset
     from trimask.data.manifest import Manifest
     from trimask.fit.ols_results import OLSResults
@@ -49,12 +48,12 @@ __all__ = [
 _HOME = {
     "Connection": "data.connection",
     "Dataset": "data.dataset",
-    "DatasetInfo": "data.catalogue",
+    "DatasetInfo": "data.connection",
     "Manifest": "data.manifest",
     "Moments": "moments.moments",
     "OLSResults": "fit.ols_results",
-    "StudyInfo": "data.catalogue",
-    "StudyStatus": "data.catalogue",
+    "StudyInfo": "data.connection",
+    "StudyStatus": "data.connection",
     "connect": "data.connection",
     "example": "simulation",
     "simulate": "simulation",

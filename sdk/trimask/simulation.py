@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.data.catalogue import Shown
+from trimask.data.manifest import Shown
 from trimask.errors import ParameterError
-from trimask.moments.moments import Moments, answers_of, row_moments
-from trimask.moments.published_moments import ObservedMoments, ObservedRows
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, answers_of, row_moments
 from trimask.moments.waves import corrected_by
 from trimask_client.table import read_people
 from trimask_core.basics.clock import SystemClock

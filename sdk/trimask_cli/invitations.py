@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 import segno
 
 from trimask_cli.owner import CALL_SECONDS, owner_channel
+from trimask_cli.study_file import write_secret
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused, TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
@@ -175,17 +175,6 @@ def write_sheet(path: Path, study: Study, links: list[Link], codes: list[segno.Q
 
 def _expiry(link: Link) -> str:
     return shown_time(link.invitation.expires_ms) if link.invitation is not None else ""
-
-
-def write_secret(path: Path, content: str | bytes) -> None:
-    """Write a new file that only its owner can read: anybody who has an invitation can use it."""
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise ConfigError(f"{path} exists already; invitations are never written over") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
 
 
 _KEY_BYTES = 32

@@ -1,4 +1,4 @@
-"""`trimask study status --watch`: polls the collector and shows a live view or, without a terminal, lines."""
+"""`trimask study status`: a study's status as a table; with --watch a live view or, without a terminal, lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import waiting_of
@@ -161,3 +161,60 @@ def _nodes(study: Study, status: StudyStatus) -> Table:
 
 def _words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items())) or "-"
+
+
+def render_status(study: Study, progress: StudyStatus) -> RenderableType:
+    """The status as a table."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("study", study.title)
+    # Twelve digits, which other commands take and a terminal does not fold; --json has all of them.
+    table.add_row("id", study.id.hex()[:12])
+    table.add_row("state", progress.state)
+    if progress.state != "closed":
+        for item in waiting_of(
+            study,
+            pending=progress.pending_rows,
+            masking=progress.masking_rows,
+            pooled=progress.pooled_rows,
+            closing=progress.state == "closing",
+        ):
+            table.add_row(f"{item.goal.lower()}, waiting because", item.because)
+    rows = study.suite.name == "rows"
+    one = progress.pooled_blocks == 1
+    blocks = ("block" if one else "blocks") if rows else ("batch" if one else "batches")
+    table.add_row(
+        f"complete, waiting for a {'block' if rows else 'batch'}", f"{progress.pending_rows:,} rows"
+    )
+    table.add_row("being masked" if rows else "being checked", f"{progress.masking_rows:,} rows")
+    table.add_row(
+        "pooled" if rows else "added up",
+        f"{progress.pooled_rows:,} rows ({progress.pooled_blocks:,} {blocks} so far)",
+    )
+    table.add_row(
+        "published",
+        f"{progress.published_rows:,} rows in {progress.releases:,} release{'' if progress.releases == 1 else 's'}",
+    )
+    if progress.failed_attempts:
+        table.add_row("attempts that failed and were repeated", f"{progress.failed_attempts:,}")
+    if progress.refused_reports:
+        words = ", ".join(f"{reason} {count:,}" for reason, count in progress.refused_reports.items())
+        table.add_row("submissions refused by the check, and erased", words)
+    for block in progress.abandoned_blocks:
+        table.add_row("given up", f"block {block.id[:12]} with {block.rows:,} rows: {block.why}")
+    if progress.invitations_used:
+        words = ", ".join(f"{role} {count:,}" for role, count in progress.invitations_used.items())
+        table.add_row("invitations used, as each right provider counts", words)
+    if progress.sent_together:
+        words = ", ".join(f"{count:,} to {role}" for role, count in progress.sent_together.items())
+        table.add_row("people whose answers an institution has, submitted together", words)
+    for role, counts in progress.refusals.items():
+        if counts is None:
+            table.add_row(f"{role}", Text("did not answer", style="red"))
+            continue
+        for what, some in (("in this study", progress.study_refusals.get(role, {})), ("in all", counts)):
+            if some:
+                words = ", ".join(f"{reason} {count:,}" for reason, count in sorted(some.items()))
+                table.add_row(f"refused by {role}, {what}", words)
+    return Group(table, Text(progress.note, style="yellow")) if progress.note else table

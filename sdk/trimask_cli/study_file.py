@@ -145,7 +145,7 @@ def owner_public_key(owner: Path | None, *, make: bool) -> bytes:
 def obtain_key(path: Path) -> SigningKey:
     """The signing key in a file; made if there is none."""
     if not path.exists():
-        _write_secret(path, SigningKey.generate().secret_bytes())
+        write_seed(path, SigningKey.generate().secret_bytes())
     return SigningKey(read_secret(path))
 
 
@@ -160,14 +160,18 @@ def device_file(study: Path) -> Path:
 
 
 def write_seed(path: Path, mask_seed: bytes) -> None:
-    """Write a seed to a new file that only its owner can read."""
-    _write_secret(path, mask_seed)
+    """Write 32 secret bytes, a seed or a key, to a new file that only its owner can read."""
+    write_secret(path, mask_seed.hex() + "\n")
 
 
-def _write_secret(path: Path, secret: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secret.hex() + "\n")
+def write_secret(path: Path, content: str | bytes) -> None:
+    """Write a new file that only its owner can read."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; it is never written over") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_signed(path: Path, signed: SignedStudy, *, replace: bool) -> None:

@@ -12,9 +12,9 @@ import grpc
 import pytest
 from rich.console import Console
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_cli import invitations
-from trimask_cli.owner import render_status
+from trimask_cli.status_watch import render_status
 from trimask_cli.study_file import bundled_definition, read_signed
 from trimask_client.grpc_channel import plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from trimask import fit
-from trimask.moments.moments import Moments
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, entry_variances
 from trimask.simulation import drafted
 from trimask_cli.own_plan.first_order import Needs, without
 from trimask_cli.own_plan.predict import Population, expected_moments, predict

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_cli.status_watch import view
 from trimask_cli.study_file import bundled_definition, read_signed
 from trimask_core.moments.check import MomentsSecret

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from trimask_cli.study_file import bundled_definition
-from trimask_cli.table.draft import draft_study
-from trimask_cli.table.guess import outward
+from trimask_cli.table.draft import draft_study, outward
 from trimask_client.table import read_people, read_sheet
 from trimask_core.basics.errors import ConfigError, SeveralProblems
 from trimask_theory.planning.study_definition import load_definition

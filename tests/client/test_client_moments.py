@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.errors import Refused

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trimask_cli import owner, tokens
+from trimask_cli import owner
 from trimask_cli.study_file import seed_file, write_seed, write_signed
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
@@ -191,11 +191,11 @@ def test_a_study_opens_by_itself_at_its_time_and_not_before(
     with Client(signed, attempts=1) as device, pytest.raises(Refused) as refused:  # no node has heard of it
         device.submit(some_people(1, seed=1)[0])
     assert refused.value.reason == "unknown_study"
-    early, made = tokens.new(signed.study, lab.owner, "Ada", ["datasets"], 4_105_065_600_000, None)
+    early, made = owner.new_token(signed.study, lab.owner, "Ada", ["datasets"], 4_105_065_600_000, None)
     assert early.startswith("trimask_")
-    assert [item["id"] for item in tokens.listed(signed.study, lab.owner)] == [made["id"]]
+    assert [item["id"] for item in owner.tokens(signed.study, lab.owner)] == [made["id"]]
     with pytest.raises(Refused) as stranger:
-        tokens.new(lab.new_study().study, lab.owner, "Ada", ["datasets"], 4_105_065_600_000, None)
+        owner.new_token(lab.new_study().study, lab.owner, "Ada", ["datasets"], 4_105_065_600_000, None)
     assert stranger.value.reason == "unknown_study"
 
     lab.stop("collector")  # and a collector that is started again keeps it in mind

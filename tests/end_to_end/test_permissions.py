@@ -14,7 +14,7 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pool, message_factory
 
-from trimask_cli import invitations, proposing, tokens
+from trimask_cli import invitations, owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import ConfigError
 from trimask_lab import Lab
@@ -81,8 +81,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         lab.signed = lab.open_study()
         lab.moments = open_moments(lab)
         lab.invited = lab.open_study(admission="invited", access="token")
-        proposing.propose(lab.signed, lab.owner)
-        lab.token, _ = tokens.new(lab.invited.study, lab.owner, "Ada", ["datasets", "releases"], FAR, None)
+        owner.propose(lab.signed, lab.owner)
+        lab.token, _ = owner.new_token(
+            lab.invited.study, lab.owner, "Ada", ["datasets", "releases"], FAR, None
+        )
         (link,) = invitations.make_invitations(lab.invited.study, lab.owner, 1, FAR, lambda _: None)
         lab.invitation = link.invitation
         yield lab

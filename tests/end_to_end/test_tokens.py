@@ -14,7 +14,7 @@ import pytest
 import trimask
 from trimask import release
 from trimask.errors import ParameterError, Refused
-from trimask_cli import tokens
+from trimask_cli import owner
 from trimask_core.basics.clock import SystemClock
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.signed import SignedStudy
@@ -56,7 +56,7 @@ def connect(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Connec
 
 
 def new(lab: Lab, signed: SignedStudy, *scopes: str, expires_ms: int = FAR) -> str:
-    return tokens.new(signed.study, lab.owner, "Ada", list(scopes), expires_ms, None)[0]
+    return owner.new_token(signed.study, lab.owner, "Ada", list(scopes), expires_ms, None)[0]
 
 
 def reason_of(call: Callable[[], object]) -> str:
@@ -112,17 +112,17 @@ class _Later(SystemClock):
 
 def test_a_revoked_token_is_refused_at_once_and_stays_listed(lab: Lab, site: Any, connect: Connect) -> None:
     study = site["datasets"].study
-    text, made = tokens.new(study, lab.owner, "Grace", ["datasets"], FAR, None)
+    text, made = owner.new_token(study, lab.owner, "Grace", ["datasets"], FAR, None)
     with connect(text) as researcher:
         assert researcher.datasets(study.id)
         for _ in range(2):  # revoking twice is revoking once
-            tokens.revoke(study, lab.owner, made["id"])
+            owner.revoke_token(study, lab.owner, made["id"])
         assert reason_of(lambda: researcher.datasets(study.id)) == "bad_token"
         # A token that is none is said to be none even where none is needed.
         assert reason_of(researcher.studies) == "bad_token"
-    (listed,) = [item for item in tokens.listed(study, lab.owner) if item["id"] == made["id"]]
+    (listed,) = [item for item in owner.tokens(study, lab.owner) if item["id"] == made["id"]]
     assert (listed["state"], listed["name"]) == ("revoked", "Grace")
-    assert reason_of(lambda: tokens.revoke(study, lab.owner, "0" * 16)) == "unknown_name"
+    assert reason_of(lambda: owner.revoke_token(study, lab.owner, "0" * 16)) == "unknown_name"
 
 
 def test_private_answers_are_asked_with_a_token_on_the_public_port(
@@ -178,4 +178,4 @@ def test_a_token_is_kept_as_its_hash_and_in_no_log(lab: Lab, site: Any) -> None:
 )
 def test_what_no_token_is_made_of(lab: Lab, site: Any, name: str, scopes: list[str], expires_ms: int) -> None:
     study = site["datasets"].study
-    assert reason_of(lambda: tokens.new(study, lab.owner, name, scopes, expires_ms, None)) == "malformed"
+    assert reason_of(lambda: owner.new_token(study, lab.owner, name, scopes, expires_ms, None)) == "malformed"

@@ -17,7 +17,7 @@ PROMISED = (
     "sdk/trimask/__init__.py",
     "sdk/trimask/errors.py",
     "sdk/trimask/fit/__init__.py",
-    "sdk/trimask/plot/__init__.py",
+    "sdk/trimask/plot.py",
     "sdk/trimask/release/__init__.py",
     "sdk/trimask/release/estimators.py",
     "sdk/trimask/release/local.py",

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 import trimask
 from trimask_browser import ARGUMENTS, CHROMIUM, CONTRAST, needs_browser
-from trimask_cli import owner, tokens
+from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import Refused
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _token(lab: Any, signed: Any, *scopes: str) -> str:
-    text, _ = tokens.new(
+    text, _ = owner.new_token(
         signed.study, lab.folder / "owner", "me", list(scopes), SystemClock().now_ms() + 3_600_000, None
     )
     return text

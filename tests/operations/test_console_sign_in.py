@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from trimask_browser import ARGUMENTS, CHROMIUM, needs_browser
-from trimask_cli import tokens
+from trimask_cli import owner
 from trimask_core.basics.clock import SystemClock
 from trimask_patience import patience, until
 from trimask_server.local.cluster import free_base_port
@@ -63,7 +63,7 @@ def proxy(ops_lab: Any, provider: int, tmp_path: Path) -> Iterator[tuple[str, An
     """Apache with the very settings in front of the collector; its address and the study."""
     signed = ops_lab.open_study("Behind a proxy")
     until_ms = SystemClock().now_ms() + 3_600_000
-    token, _ = tokens.new(signed.study, ops_lab.folder / "owner", "proxy", ["owner"], until_ms, None)
+    token, _ = owner.new_token(signed.study, ops_lab.folder / "owner", "proxy", ["owner"], until_ms, None)
     port = free_base_port(1)
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import trimask
-from trimask_cli import owner, tokens
+from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
@@ -69,9 +69,9 @@ class _AtOnce(ManualClock):
 def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     signed, other = own_lab.open_study(access="token"), own_lab.open_study("Still open")
     study, owner_folder = signed.study, own_lab.folder / "owner"
-    text, made = tokens.new(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
-    _, ended = tokens.new(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
-    tokens.revoke(study, owner_folder, ended["id"])
+    text, made = owner.new_token(study, owner_folder, "Grace", ["datasets"], 1 << 60, None)
+    _, ended = owner.new_token(study, owner_folder, "Ada", ["datasets"], 1 << 60, None)
+    owner.revoke_token(study, owner_folder, ended["id"])
     with Client(signed) as client:
         for hour in range(32):
             client.submit({"hours": hour / 3, "rested": True})
@@ -111,8 +111,8 @@ def test_a_closed_study_goes_and_does_not_come_back(own_lab: Any) -> None:
     ) as connection:
         (info,) = connection.datasets(study.id)
         assert connection.dataset(info.id).rows == 32
-        assert tokens.listed(study, owner_folder) == [made]
-        tokens.revoke(study, owner_folder, made["id"])
+        assert owner.tokens(study, owner_folder) == [made]
+        owner.revoke_token(study, owner_folder, made["id"])
         with pytest.raises(trimask.errors.Refused, match="revoked"):
             connection.datasets(study.id)
 

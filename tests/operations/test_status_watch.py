@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_cli import owner
 from trimask_cli.status_watch import line, view, watch
 from trimask_core.basics.errors import TrimaskError

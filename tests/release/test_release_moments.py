@@ -16,7 +16,7 @@ from scipy.stats import chi2
 import trimask
 from trimask import release
 from trimask.errors import ParameterError, VerificationError
-from trimask.release.asking import ask_collector
+from trimask.release.asking import ask_collector, price_of
 from trimask.release.gathered import read_gathered
 from trimask_cli import owner
 from trimask_cli.study_file import write_signed
@@ -265,7 +265,7 @@ def test_what_cannot_be_answered_is_refused_and_costs_nothing(lab: Lab) -> None:
         whole = ["one", "region_north", "region_south", "region_west"]
         ask = release_pb2.GramQuestion(columns=whole)
         with pytest.raises(Refused, match="leave one level of region out") as caught:
-            ask_collector(connection, study.id, (None, None, 0.1), None, gram=ask)
+            ask_collector(connection, study.id, price_of(mu=0.1), gram=ask)
         assert caught.value.reason == "bad_question"
         with pytest.raises(ParameterError, match="epsilon and delta, or mu"):
             release.sum(connection, study.id, epsilon=0.1, delta=1e-8, mu=0.1)

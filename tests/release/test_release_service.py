@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trimask.release.answer import Answer
+from trimask.release import Answer
 from trimask_answers import OWNER, ROWS, LoneCollector, stand_in
 from trimask_core.basics.errors import ParameterError, Refused, VerificationError
 from trimask_core.basics.refusals import Reason

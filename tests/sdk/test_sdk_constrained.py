@@ -17,8 +17,8 @@ from tests.sdk.moments_release import moments_study
 from trimask import fit
 from trimask.errors import NoiseExceedsSignal, ParameterError
 from trimask.moments.identities import ConstrainedLaw, layout_identities, schema_identities
-from trimask.moments.moments import Moments, pool
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.waves import pool
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.totals import entry_noise
 from trimask_core.study.definition import Study

@@ -21,8 +21,7 @@ from trimask.fit.report import Report
 MODULES = ("trimask", "trimask.fit", "trimask.plot", "trimask.release", "trimask.release.local")
 SECTIONS = ("trimask", "trimask.fit")  # in the sections that numpydoc has
 NEED_A_COLLECTOR = {
-    "trimask.data.catalogue", "trimask.data.connection", "trimask.release.asking",
-    "trimask.release.budget",
+    "trimask.data.connection", "trimask.release.asking",
     "trimask.synthetic.synthesis",  # needs its extra; tests/sdk/test_sdk_synthetic.py runs it
 }  # fmt: skip
 NO_RESULT = {"trimask.fit.glm"}
@@ -42,7 +41,7 @@ FUNCTIONS = dict(public(inspect.isfunction))
 CLASSES = {name: found for name, found in public(inspect.isclass) if name.rpartition(".")[0] in SECTIONS}
 RUN = sorted(
     {inspect.unwrap(found).__module__ for found in {**FUNCTIONS, **CLASSES}.values()}
-    | {"trimask.plot._figures", "trimask.simulation"}
+    | {"trimask.plot", "trimask.simulation"}
 )
 
 

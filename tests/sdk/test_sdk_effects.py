@@ -15,8 +15,7 @@ from tests.sdk.moments_release import moments_study
 from trimask import fit, plot
 from trimask.errors import FormulaError, ParameterError
 from trimask.moments.identities import ConstrainedLaw, schema_identities
-from trimask.moments.moments import Moments, row_moments
-from trimask.moments.published_moments import ObservedMoments, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, entry_variances, row_moments
 from trimask.release.source import AskedColumns, columns_for
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema

@@ -15,7 +15,8 @@ from scipy import stats
 from trimask import Dataset, fit
 from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.factors import varimax
-from trimask.moments.moments import Moments, pool, row_moments
+from trimask.moments.moments import Moments, row_moments
+from trimask.moments.waves import pool
 from trimask_core.study.schema import Attribute, Schema
 
 People = Callable[..., pd.DataFrame]

@@ -13,8 +13,8 @@ from statsmodels.genmod import families
 from tests.sdk.test_sdk_tables import EXACT, NOISY, ROWS, noisy
 from trimask import fit
 from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
-from trimask.fit.linear_probability import binary_design
 from trimask.fit.logistic import step_noise
+from trimask.fit.ols_results import binary_design
 from trimask.release.local import gram
 
 DESIGN = np.column_stack(

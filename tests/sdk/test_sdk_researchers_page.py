@@ -14,7 +14,7 @@ import pytest
 
 import trimask
 from trimask import Dataset
-from trimask.data.catalogue import DatasetInfo
+from trimask.data.connection import DatasetInfo
 from trimask_core.study.schema import Attribute, Schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

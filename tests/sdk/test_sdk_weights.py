@@ -16,7 +16,8 @@ import trimask
 from trimask import fit
 from trimask.errors import ParameterError
 from trimask.moments.identities import layout_identities, schema_identities
-from trimask.moments.moments import effective, pool
+from trimask.moments.moments import effective
+from trimask.moments.waves import pool
 from trimask.simulation import Simulated, drafted
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.study.definition import Study

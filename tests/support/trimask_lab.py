@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 import trimask
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_cli import owner
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.clock import Clock

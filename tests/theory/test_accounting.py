@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,15 +16,11 @@ from trimask_theory.accounting import (
     ApproximateDP,
     Composition,
     GaussianMechanism,
-    LocalNoise,
     MaskedRelease,
     Mechanism,
-    NoisyGram,
-    PrivateComponents,
     Projection,
-    VectorSum,
-    families,
     mechanism,
+    studies,
 )
 from trimask_theory.accounting.studies import loss_distributions
 from trimask_theory.gaussian import gdp, local_noise
@@ -56,26 +53,29 @@ def test_gaussian_losses_add_up_to_the_exact_gaussian_one(mu: float, times: int)
 
 
 def test_gaussian_families_compose_in_closed_form() -> None:
-    gram = NoisyGram(3.0, row_norm=1.5)
-    total = VectorSum([2.0, 4.0], [1.0, 1.0])
+    gram = Mechanism.of(noisy_gram.calibrate_mu(math.sqrt(2) * 1.5**2 / 3, row_norm=1.5).guarantee)
+    total = GaussianMechanism(math.hypot(0.5, 0.25), RECORD)
     together = gram.compose(total, gram)
     assert isinstance(together, GaussianMechanism)
+    assert gram.mu is not None
     assert together.mu == pytest.approx(math.hypot(gram.mu, total.mu, gram.mu))
     assert gram.mu == pytest.approx(math.sqrt(2) * 1.5**2 / 3)
-    assert total.mu == pytest.approx(math.hypot(0.5, 0.25))
 
 
 def test_families_agree_with_their_calibrations() -> None:
     local = local_noise.calibrate(1.0, 1e-6, 2.0)
-    assert LocalNoise(local.sigma, 2.0).delta(1.0) == pytest.approx(1e-6, rel=1e-9)
+    assert Mechanism.of(local.guarantee).delta(1.0) == pytest.approx(1e-6, rel=1e-9)
     gram = noisy_gram.calibrate(1.0, 1e-6, 1.3)
-    assert NoisyGram(gram.sigma, 1.3).epsilon(1e-6) == pytest.approx(1.0, rel=1e-9)
+    assert Mechanism.of(gram.guarantee).epsilon(1e-6) == pytest.approx(1.0, rel=1e-9)
     sketch = projection.calibrate(1.0, 1e-6, 7, 1.3, "sharp")
     assert Projection(sketch.sigma, 7, 1.3).delta(1.0) == pytest.approx(1e-6, rel=1e-9)
     masked = MaskedRelease(SIGMA, 256, 6)
     assert masked.delta(1.0) == masked_noise.delta(1.0, SIGMA, 256, 6)
     assert masked.epsilon(1e-6) == masked_noise.epsilon(1e-6, SIGMA, 256, 6)
-    assert PrivateComponents(0.5).basis == "asymptotic"
+    assert Mechanism.of(replace(gram.guarantee, mu=0.5, basis="asymptotic")).basis == "asymptotic"
+    known = Mechanism.of(projection.calibrate(1.0, 1e-6, 7).guarantee)
+    assert isinstance(known, ApproximateDP)
+    assert known.delta(1.0) == 1e-6
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_unit_neighbours_compose_too() -> None:
 
 
 def test_different_mechanisms_together_cost_more_than_each_and_less_than_their_sum() -> None:
-    masked, gram = MaskedRelease(SIGMA, 256, 6), NoisyGram(20.0, 2.0)
+    masked, gram = MaskedRelease(SIGMA, 256, 6), GaussianMechanism(math.sqrt(2) * 4 / 20, RECORD)
     purse = ApproximateDP(0.3, 1e-8, RECORD)
     together = masked.compose(gram, purse)
     epsilon = together.epsilon(1e-5)
@@ -178,7 +178,7 @@ def test_neighbours_that_differ_do_not_add_up() -> None:
 
 
 def test_a_composition_holds_for_neighbours_of_every_part() -> None:
-    near, far = LocalNoise(2.0, 0.5), LocalNoise(2.0, 3.0)
+    near, far = (GaussianMechanism(d / 2, Neighbours("unit", distance=d)) for d in (0.5, 3.0))
     release = MaskedRelease(1.0, 40, 2, "unit")
     for parts in ((near, far), (far, near), (release, near), (near, release)):
         assert parts[0].compose(*parts[1:]).neighbours.distance == 0.5
@@ -190,9 +190,9 @@ def test_a_composition_holds_for_neighbours_of_every_part() -> None:
 def test_a_mechanism_says_what_it_is() -> None:
     release = MaskedRelease(1.2713, 256, 6)
     assert "sigma = 1.271, 256 x 6, for one person's whole record" in repr(release)
-    assert "3 parts" in repr(release.compose(release, NoisyGram(40.0, 2.45)))
-    assert "mu = 0.25" in repr(LocalNoise(2.0, 0.5))
-    for module in (masked_noise, mechanism, families):
+    assert "3 parts" in repr(release.compose(release, GaussianMechanism(0.2, RECORD)))
+    assert "mu = 0.25" in repr(GaussianMechanism(0.25, RECORD))
+    for module in (masked_noise, mechanism, studies):
         assert doctest.testmod(module).failed == 0
 
 

@@ -21,12 +21,12 @@ PROTECTIONS: tuple[Protection, ...] = ("record", "unit")
 def test_repro_a_certified_delta_that_no_double_holds_is_enclosed_from_zero(protect: Protection) -> None:
     """OverflowError before, and for `unit` at a large sigma no answer within minutes."""
     for epsilon, sigma, attributes in ((50.0, 1.0, 1), (1.0, 1e300, 3), (1.0, 1e20, 3)):
-        lower, upper = masked_noise.delta(epsilon, sigma, 1000, attributes, protect, certified=True)
+        lower, upper = masked_noise.enclosed_delta(epsilon, sigma, 1000, attributes, protect)
         assert lower == 0.0 < upper <= 1e-120
     # Never below the truth: what the Gaussian mechanism of the rows themselves gives.
     distance = 2.0 if protect == "record" else 1.0
     gaussian = local_noise.delta(50.0, 1.0, distance)
-    assert gaussian <= masked_noise.delta(50.0, 1.0, 1000, 1, protect, certified=True)[1]
+    assert gaussian <= masked_noise.enclosed_delta(50.0, 1.0, 1000, 1, protect)[1]
 
 
 @pytest.mark.parametrize("protect", PROTECTIONS)
@@ -36,7 +36,7 @@ def test_repro_next_to_no_noise_promises_nothing(protect: Protection, sigma: flo
     assert masked_noise.delta(1.0, sigma, 1000, 3, protect) == 1.0
     assert masked_noise.epsilon(1e-6, sigma, 1000, 3, protect) == math.inf
     if can_certify():
-        assert masked_noise.delta(1.0, sigma, 1000, 3, protect, certified=True) == (0.0, 1.0)
+        assert masked_noise.enclosed_delta(1.0, sigma, 1000, 3, protect) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("protect", PROTECTIONS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimask_theory.masking import honest_rows, masked_noise
+from trimask_theory.masking import masked_noise
 
 SIGMA, NORM, DELTA = 0.8, 1.5, 1e-5
 
 
 def at(honest: int, attributes: int = 4) -> float:
-    return honest_rows.epsilon(DELTA, SIGMA, honest, attributes, "record", NORM)
+    return masked_noise.honest_epsilon(DELTA, SIGMA, honest, attributes, "record", NORM)
 
 
 def test_fewer_honest_rows_promise_less() -> None:
@@ -22,7 +22,7 @@ def test_fewer_honest_rows_promise_less() -> None:
 
 
 def test_half_the_rows_of_a_release_are_a_release_of_half_the_rows() -> None:
-    table = honest_rows.table(4000, 400, DELTA, SIGMA, 4, "record", NORM, "sharp")
+    table = masked_noise.honest_table(4000, 400, DELTA, SIGMA, 4, "record", NORM, "sharp")
     assert [rows for rows, _ in table] == [4000, 2000, 400, 200, 1]
     assert dict(table)[2000] == masked_noise.epsilon(DELTA, SIGMA, 2000, 4, "record", NORM)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from trimask_core.basics.errors import ParameterError
-from trimask_theory.gaussian import laplace_noise, local_noise
+from trimask_theory.gaussian import local_noise
 from trimask_theory.masking import masked_noise
 from trimask_theory.papers import masked_draw
 
@@ -77,17 +77,17 @@ def test_setting_a_and_refusals() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.9])
 def test_laplace_noise_by_quadrature_and_its_price_in_attributes(epsilon: float) -> None:
     scale = 0.5
-    found = laplace_noise.delta(epsilon, math.sqrt(2) * scale)
+    found = local_noise.laplace_delta(epsilon, math.sqrt(2) * scale)
 
     def excess(x: float) -> float:
         here, there = math.exp(-abs(x) / scale), math.exp(epsilon - abs(x - 1) / scale)
         return max(here - there, 0.0) / (2 * scale)
 
     assert found == pytest.approx(integrate.quad(excess, -30, 30, points=[0, 1], limit=500)[0], abs=1e-7)
-    pure = laplace_noise.calibrate(1.0)
-    assert laplace_noise.delta(1.0, pure.sigma) == 0.0 < laplace_noise.delta(0.99, pure.sigma)
+    pure = local_noise.laplace_calibrate(1.0)
+    assert local_noise.laplace_delta(1.0, pure.sigma) == 0.0 < local_noise.laplace_delta(0.99, pure.sigma)
     assert pure.guarantee.delta == 0
     # Rows of norm 1: Gaussian noise at delta = 1e-5 is the same for any p, Laplace noise is more from p = 8 on.
     gaussian = local_noise.calibrate(1.0, 1e-5, 2.0).sigma
-    price = [laplace_noise.calibrate(1.0, 2 * math.sqrt(p)).sigma for p in (1, 4, 16)]
+    price = [local_noise.laplace_calibrate(1.0, 2 * math.sqrt(p)).sigma for p in (1, 4, 16)]
     assert price[0] < price[1] < gaussian < price[2]

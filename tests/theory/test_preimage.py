@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import ortho_group
 
 from trimask_core.basics.errors import ParameterError
-from trimask_theory.papers import preimage
+from trimask_theory.papers import triple_masking as preimage
 
 RNG = np.random.default_rng(11)
 N, P1, P2 = 5, 2, 9

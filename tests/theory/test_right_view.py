@@ -18,7 +18,7 @@ from trimask_core.rows.noise_columns import (
     least_tau,
     noise_columns_mu,
 )
-from trimask_theory.papers import right_view
+from trimask_theory.papers import triple_masking as right_view
 
 Matrix = NDArray[np.float64]
 

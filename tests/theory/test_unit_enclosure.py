@@ -121,8 +121,8 @@ def test_a_cells_pair_in_balls_is_its_pair_in_doubles_or_a_little_worse(one_attr
 
 
 def check(epsilon: float, sigma: float, rows: int, attributes: int, row_norm: float, width: float) -> None:
-    lower, upper = masked_noise.delta(
-        epsilon, sigma, rows, attributes, "unit", row_norm, certified=True, width=width
+    lower, upper = masked_noise.enclosed_delta(
+        epsilon, sigma, rows, attributes, "unit", row_norm, width=width
     )
     assert 0 < lower <= masked_noise.delta(epsilon, sigma, rows, attributes, "unit", row_norm) <= upper
     assert upper - lower <= width * upper
@@ -140,7 +140,7 @@ def test_noise_for_unit_neighbours_is_raised_until_the_upper_end_is_within_delta
     plain = masked_noise.calibrate(1.0, 1e-3, 40, 1, "unit", 2.0).sigma
     found = masked_noise.calibrate(1.0, 1e-3, 40, 1, "unit", 2.0, certified=True)
     assert plain <= found.sigma < 1.01 * plain
-    assert masked_noise.delta(1.0, found.sigma, 40, 1, "unit", 2.0, certified=True)[1] <= 1e-3
+    assert masked_noise.enclosed_delta(1.0, found.sigma, 40, 1, "unit", 2.0)[1] <= 1e-3
     assert "cells" in found.guarantee.because
     assert "ball arithmetic" in found.guarantee.because
 

@@ -9,6 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee
 
@@ -79,6 +82,38 @@ def one_of(name: str, value: str, choices: Iterable[str]) -> str:
     if value not in allowed:
         raise ParameterError(name, "one of " + ", ".join(repr(word) for word in allowed), value)
     return value
+
+
+def matrix(
+    name: str,
+    values: ArrayLike,
+    allowed: str = "a matrix of finite numbers, one row a person",
+    *,
+    columns: int = 1,
+    square: bool = False,
+) -> NDArray[np.float64]:
+    """A matrix of finite numbers with so many columns at least, or a square one; a failure shows its shape alone."""
+    found = np.asarray(values, dtype=np.float64)
+    fits = found.ndim == 2 and found.size > 0 and found.shape[1] >= columns
+    if not fits or (square and found.shape[0] != found.shape[1]) or not np.isfinite(found).all():
+        raise ParameterError(name, allowed, found.shape)
+    return found
+
+
+def vector(name: str, values: ArrayLike, size: int | None = None) -> NDArray[np.float64]:
+    """A vector of finite numbers, of the given size if there is one; a failure shows none of them."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not found.size or size not in (None, found.size) or not np.isfinite(found).all():
+        raise ParameterError(name, "a vector of finite numbers" if size is None else f"{size} finite numbers")
+    return found
+
+
+def positive_vector(name: str, values: ArrayLike, size: int | None = None) -> NDArray[np.float64]:
+    """The same, every number above zero."""
+    found = vector(name, values, size)
+    if not (found > 0).all():
+        raise ParameterError(name, "positive in every coordinate")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

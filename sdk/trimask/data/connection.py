@@ -1,4 +1,4 @@
-"""A connection to a collector: what studies and datasets there are, and a verified copy of one.
+"""A connection to a collector: what it tells about its studies and datasets, a line each, and a verified copy of one.
 
 Files are pulled in pieces, resumed where an earlier pull stopped, and checked by hash at the end. A file under way is
 called NAME.part. Its bytes are only trusted once the whole file's hash is the manifest's. If a resumed file fails that,
@@ -13,15 +13,23 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-from trimask.data.catalogue import DatasetInfo, Shown, StudyInfo, StudyStatus, study_key
-from trimask.data.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileEntry, Manifest, dataset_key, file_sha256
+from trimask.data.manifest import (
+    MANIFEST_FILE,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+    Shown,
+    dataset_key,
+    file_sha256,
+)
 from trimask.errors import ParameterError, VerificationError
 from trimask_client.grpc_channel import Pem, open_channel, plain_errors
+from trimask_core.basics.encoding import shown
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import dataset_pb2, study_pb2
@@ -30,6 +38,169 @@ from trimask_proto.v1.study_pb2_grpc import StudyServiceStub
 
 if TYPE_CHECKING:
     from trimask.data.dataset import Dataset
+
+
+State = Literal["unspecified", "open", "closing", "closed", "paused"]
+_STATES: tuple[State, ...] = ("unspecified", "open", "closing", "closed", "paused")
+
+
+def _state(number: int) -> State:
+    return _STATES[number] if 0 <= number < len(_STATES) else "unspecified"
+
+
+def study_key(study_id: str | bytes) -> bytes:
+    """The 32 bytes of a study id given as bytes or hex."""
+    try:
+        key = bytes.fromhex(study_id) if isinstance(study_id, str) else bytes(study_id)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise ParameterError("study_id", "64 hexadecimal digits, or 32 bytes", study_id)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo(Shown):
+    """A study in a line: its id in hex, its title, and its state ("open", "closing", "closed"; "paused" while what is there
+    is counted before it closes).
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print([study.title for study in collector.studies()])
+    """
+
+    id: str
+    title: str
+    state: State
+
+    @classmethod
+    def from_proto(cls, message: study_pb2.StudySummary) -> StudyInfo:
+        """Read the collector's answer."""
+        return cls(message.study_id.hex(), message.title, _state(message.state))
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedBlock:
+    """A block that was given up, with its rows; `why` says so in words."""
+
+    id: str
+    rows: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus(Shown):
+    """How far a study's collection has come. `refusals[role]` is None where the node did not answer.
+
+    `audit_heads[role]` is the signed head of a node's audit log: keep it, and the log can no longer lose an entry unseen.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print(collector.status(collector.studies()[0].id).published_rows)
+    """
+
+    state: State
+    pending_rows: int
+    masking_rows: int
+    pooled_rows: int
+    published_rows: int
+    pooled_blocks: int
+    failed_attempts: int
+    releases: int
+    note: str
+    refusals: Mapping[str, Mapping[str, int] | None]
+    audit_heads: Mapping[str, Mapping[str, str | int]] = field(default_factory=dict)
+    refused_reports: Mapping[str, int] = field(default_factory=dict)
+    """Submissions that the right providers' check refused and erased, by reason."""
+    study_refusals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What each node refused of this study's requests since it was last started, by reason."""
+    abandoned_blocks: tuple[AbandonedBlock, ...] = ()
+    """Blocks that were given up: nothing of their rows is in a release."""
+    invitations_used: Mapping[str, int] = field(default_factory=dict)
+    """How many invitations were used at each right provider that answered, as the collector passes it on; empty in an
+    open study. All count the same, but for submissions on their way."""
+    sent_together: Mapping[str, int] = field(default_factory=dict)
+    """How many people came together to each right provider, from an institution that has their answers; none is left out."""
+
+    @classmethod
+    def from_proto(cls, message: study_pb2.GetStudyStatusResponse) -> StudyStatus:
+        """Read the collector's answer."""
+        refusals = {
+            node.role: {item.reason: item.count for item in node.counts} if node.reachable else None
+            for node in message.refusals
+        }
+        used = {
+            node.role: node.invitations_used
+            for node in message.refusals
+            if node.reachable and node.role.startswith("R")
+        }
+        return cls(
+            state=_state(message.state),
+            pending_rows=message.pending_rows,
+            masking_rows=message.masking_rows,
+            pooled_rows=message.pooled_rows,
+            published_rows=message.published_rows,
+            pooled_blocks=message.pooled_blocks,
+            failed_attempts=message.failed_attempts,
+            releases=message.releases,
+            note=shown(message.note),
+            refusals=refusals,
+            study_refusals={
+                node.role: {item.reason: item.count for item in node.study_counts}
+                for node in message.refusals
+                if node.study_counts
+            },
+            audit_heads={
+                node.role: {
+                    "sequence": node.audit_head.sequence,
+                    "hash": node.audit_head.hash.hex(),
+                    "signature": node.audit_head.signature.hex(),
+                }
+                for node in message.refusals
+                if node.audit_head.sequence
+            },
+            refused_reports={item.reason: item.count for item in message.refused_reports},
+            abandoned_blocks=tuple(
+                AbandonedBlock(item.block_id.hex(), item.rows, shown(item.why))
+                for item in message.abandoned_blocks
+            ),
+            invitations_used=used if any(used.values()) else {},
+            sent_together={node.role: node.sent_together for node in message.refusals if node.sent_together},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo(Shown):
+    """A dataset in a line: id, study, title, rows, columns, when it was published.
+
+    Unsigned: what counts is in the manifest, which is checked when it is pulled.
+
+    Examples
+    --------
+    >>> import trimask
+    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    ...     print([info.id for info in collector.datasets()])
+    """
+
+    id: str
+    study_id: str
+    title: str
+    rows: int
+    columns: int
+    published_ms: int
+
+    @classmethod
+    def from_proto(cls, message: dataset_pb2.DatasetSummary) -> DatasetInfo:
+        """Read the collector's answer."""
+        return cls(
+            message.dataset_id, message.study_id.hex(), message.title, message.rows, message.columns,
+            message.publish_time_ms,
+        )  # fmt: skip
+
 
 PIECE_BYTES = 2 << 20
 
@@ -104,17 +275,10 @@ def cache_folder(chosen: str | Path | None = None) -> Path:
     return base / "trimask"
 
 
-def connect(
-    target: str,
-    *,
-    roots: Pem | None = None,
-    tls_name: str | None = None,
-    certificate: tuple[Pem, Pem] | None = None,
-    token: str | None = None,
-    cache: str | Path | None = None,
-    timeout: float = 30.0,
-) -> Connection:
-    """Connect to a collector over TLS. Nothing is sent until the first question.
+class Connection(Shown):
+    """A connection to a collector over TLS, as `trimask.connect` makes it. Nothing is sent until the first question.
+
+    Use it as a context manager, or call `close`.
 
     Parameters
     ----------
@@ -133,31 +297,6 @@ def connect(
     timeout : float
         Seconds for one call.
 
-    Returns
-    -------
-    Connection
-        A context manager.
-
-    Examples
-    --------
-    >>> import trimask
-    >>> with trimask.connect("collector.example.org:7443", roots="ca.pem") as collector:  # doctest: +SKIP
-    ...     dataset = collector.dataset("3f2a9c01d4e5-1")
-    """
-    return Connection(
-        target,
-        roots=roots,
-        tls_name=tls_name,
-        certificate=certificate,
-        token=token,
-        cache=cache,
-        timeout=timeout,
-    )
-
-
-class Connection(Shown):
-    """A connection to a collector: what `trimask.connect` returns. Use it as a context manager, or call `close`.
-
     Raises
     ------
     Refused, ConnectionFailed, VerificationError
@@ -166,9 +305,10 @@ class Connection(Shown):
     Examples
     --------
     >>> import trimask
-    >>> with trimask.connect("collector.example.org:7443") as collector:  # doctest: +SKIP
+    >>> with trimask.connect("collector.example.org:7443", roots="ca.pem") as collector:  # doctest: +SKIP
     ...     for study in collector.studies():
     ...         print(study.title, collector.status(study.id).published_rows)
+    ...     dataset = collector.dataset("3f2a9c01d4e5-1")
     """
 
     def __init__(
@@ -196,9 +336,7 @@ class Connection(Shown):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -215,17 +353,7 @@ class Connection(Shown):
         return [StudyInfo.from_proto(item) for item in answer.studies]
 
     def study(self, study_id: str | bytes) -> Study:
-        """One study, checked: it has the id asked for, and every party in it has signed it.
-
-        Parameters
-        ----------
-        study_id : str or bytes
-            Its id, in hex or as 32 bytes.
-
-        Returns
-        -------
-        Study
-        """
+        """One study by its `study_id` (hex, or 32 bytes), checked: it has this id, and every party in it has signed it."""
         key = study_key(study_id)
         with plain_errors(self.target):
             answer = self._studies.GetStudy(study_pb2.GetStudyRequest(study_id=key), timeout=self._timeout)
@@ -235,52 +363,20 @@ class Connection(Shown):
         return study
 
     def status(self, study_id: str | bytes) -> StudyStatus:
-        """How far a study's collection has come.
-
-        Parameters
-        ----------
-        study_id : str or bytes
-            Its id, in hex or as 32 bytes.
-
-        Returns
-        -------
-        StudyStatus
-        """
+        """How far the collection of the study `study_id` (hex, or 32 bytes) has come."""
         request = study_pb2.GetStudyStatusRequest(study_id=study_key(study_id))
         with plain_errors(self.target):
             return StudyStatus.from_proto(self._studies.GetStudyStatus(request, timeout=self._timeout))
 
     def datasets(self, study_id: str | bytes | None = None) -> list[DatasetInfo]:
-        """The published datasets, oldest first.
-
-        Parameters
-        ----------
-        study_id : str or bytes, optional
-            Of one study; of all by default.
-
-        Returns
-        -------
-        list of DatasetInfo
-        """
+        """The published datasets, oldest first; only those of the study `study_id` where it is given."""
         request = dataset_pb2.ListDatasetsRequest(study_id=b"" if study_id is None else study_key(study_id))
         with plain_errors(self.target):
             answer = self._datasets.ListDatasets(request, timeout=self._timeout)
         return [DatasetInfo.from_proto(item) for item in answer.datasets]
 
     def manifest(self, dataset_id: str, *, study_id: str | bytes | None = None) -> Manifest:
-        """One dataset's manifest, verified.
-
-        Parameters
-        ----------
-        dataset_id : str
-            Such as 3f2a9c01d4e5-1.
-        study_id : str or bytes, optional
-            Pins the study: another one is refused.
-
-        Returns
-        -------
-        Manifest
-        """
+        """The verified manifest of a dataset: of `dataset_id`, such as 3f2a9c01d4e5-1; `study_id` pins the study."""
         dataset_key(dataset_id)
         with plain_errors(self.target):
             request = dataset_pb2.GetManifestRequest(dataset_id=dataset_id)
@@ -355,3 +451,6 @@ class Connection(Shown):
             raise VerificationError(
                 f"{manifest.dataset_id} was signed after a release that the collector does not have"
             )
+
+
+connect = Connection

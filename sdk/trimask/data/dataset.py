@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimask.data.catalogue import Shown
 from trimask.data.description import bibtex, dataset_notes, one_line, r_recipe, readme, summary, write_readme
 from trimask.data.manifest import (
     MANIFEST_FILE,
     SIGNATURE_FILE,
     Manifest,
+    Shown,
     file_sha256,
     read_counted,
     read_totals,
@@ -34,8 +34,15 @@ from trimask.data.metadata import (
 )
 from trimask.data.rows import BATCH_ROWS, derived_rows, stored_batches, stored_gram
 from trimask.errors import MissingExtra, ParameterError, VerificationError
-from trimask.moments.moments import Moments, Units, check_units, original_map
-from trimask.moments.published_moments import ClippedShare, ObservedMoments, ObservedRows
+from trimask.moments.moments import (
+    ClippedShare,
+    Moments,
+    ObservedMoments,
+    ObservedRows,
+    Units,
+    check_units,
+    original_map,
+)
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
@@ -364,18 +371,7 @@ class Dataset(Shown):
         return frame
 
     def to_arrow(self, units: Units = "original") -> pa.Table:
-        """The stored rows as an Arrow table, a record batch a batch read; same warning as `to_pandas`.
-
-        Parameters
-        ----------
-        units : "original" or "scaled"
-            The study's own units, or every column in [-1, 1].
-
-        Returns
-        -------
-        pyarrow.Table
-            A column a column of the study; its metadata says what rows are not, and how to take their noise off.
-        """
+        """The stored rows as an Arrow table, a record batch a batch read; `units` and warning as of `to_pandas`."""
         import pyarrow as pa
 
         schema = row_schema(self.names, dataset_notes(self._manifest, units))
@@ -383,18 +379,7 @@ class Dataset(Shown):
         return pa.Table.from_batches(batches, schema=schema)
 
     def to_polars(self, units: Units = "original") -> pl.DataFrame:
-        """The stored rows as a Polars frame (the extra `polars`); same warning as `to_pandas`.
-
-        Parameters
-        ----------
-        units : "original" or "scaled"
-            The study's own units, or every column in [-1, 1].
-
-        Returns
-        -------
-        polars.DataFrame
-            A column a column of the study; its metadata says what rows are not, and how to take their noise off.
-        """
+        """The stored rows as a Polars frame (the extra `polars`); `units` and warning as of `to_pandas`."""
         try:
             polars = import_module("polars")
         except ImportError:
@@ -406,19 +391,7 @@ class Dataset(Shown):
         """Write the stored rows as CSV, a batch at a time; every value can be read back exactly.
 
         Beside it go NAME.json, which says what the rows are not and how to take their noise off, and, in original units,
-        NAME.README.md with a recipe in R that does.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write.
-        units : "original" or "scaled"
-            The study's own units, or every column in [-1, 1].
-
-        Returns
-        -------
-        Path
-            The file.
+        NAME.README.md with a recipe in R that does. `path` is the file, `units` are as in `to_pandas`.
         """
         check_units(units)
         path = Path(path)
@@ -429,20 +402,7 @@ class Dataset(Shown):
         return write_csv(path, self.names, self._blocks(units), dataset_notes(self._manifest, units))
 
     def to_arrow_file(self, path: str | Path, units: Units = "original") -> Path:
-        """Write the stored rows as an Arrow IPC file, a batch at a time; same warning as `to_pandas`.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write.
-        units : "original" or "scaled"
-            The study's own units, or every column in [-1, 1].
-
-        Returns
-        -------
-        Path
-            The file.
-        """
+        """Write the stored rows to `path`, an Arrow IPC file, a batch at a time; `units` and warning as of `to_pandas`."""
         check_units(units)
         return write_arrow(Path(path), self.names, self._blocks(units), dataset_notes(self._manifest, units))
 

@@ -19,8 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from trimask.data.manifest import Manifest
-from trimask.moments.moments import Units
-from trimask.moments.published_moments import ClippedShare
+from trimask.moments.moments import ClippedShare, Units
 from trimask_core.rows.parquet_metadata import (
     DERIVED,
     INTERCEPT,

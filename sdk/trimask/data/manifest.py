@@ -27,10 +27,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from trimask.data.catalogue import Shown
 from trimask_core.basics.encoding import decode_bytes, read_json
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.crypto.identity import verify
@@ -52,6 +52,16 @@ from trimask_core.study.derived import Column
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE, Counted
+
+
+class Shown:
+    """Gives a class the notebook form of its `str`, escaped: a study's owner chose some of its words."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
 
 MANIFEST_FILE = "manifest.json"
 SIGNATURE_FILE = "manifest.sig"

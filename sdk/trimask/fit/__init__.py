@@ -9,7 +9,6 @@
 | `linear_probability`     | yes              | sampling and privacy                                        |
 | `logit`                  | yes              | sampling and privacy; of groups, or synthetic records       |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
-| `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
 | `mediation`              | yes              | sampling and privacy, by Sobel and by bootstrap             |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
@@ -31,27 +30,36 @@ from __future__ import annotations
 from typing import NoReturn
 
 from trimask.fit.bootstrap import BootstrapResults, bootstrap
-from trimask.fit.columns_of_fits import ColumnsOfFits, summary_col
 from trimask.fit.components import PCAResults, pca
-from trimask.fit.correlation import PartialCorrelationResults, correlations, partial_correlations
 from trimask.fit.crosstab import ChiSquare, CrosstabResults, crosstab
-from trimask.fit.description import DescribeResults, describe
+from trimask.fit.description import (
+    DescribeResults,
+    PartialCorrelationResults,
+    correlations,
+    describe,
+    partial_correlations,
+)
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means, weighted
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
-from trimask.fit.hypothesis import FTest, TTest
 from trimask.fit.least_squares import Diagnostics
-from trimask.fit.linear_probability import LinearProbabilityResults, linear_probability
 from trimask.fit.logistic import LogitResults, logit
-from trimask.fit.ols_results import OLSResults, naive_ols, ols, ols_from_rows, rows_for_error
+from trimask.fit.ols_results import (
+    LinearProbabilityResults,
+    OLSResults,
+    linear_probability,
+    naive_ols,
+    ols,
+    ols_from_rows,
+    rows_for_error,
+)
+from trimask.fit.paper_tables import ColumnsOfFits, summary_col, table_one
 from trimask.fit.prediction import PredictionResults
 from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
-from trimask.fit.results import LinearResults
+from trimask.fit.results import FTest, LinearResults, TTest
 from trimask.fit.ridge import RidgeResults, ridge
-from trimask.fit.sparse import SparseResults, elastic_net, lasso
-from trimask.fit.table_one import table_one
 from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
 from trimask.fit.unavailable_models import ALIASES, INSTEAD, glm, refuse
 
@@ -78,7 +86,6 @@ __all__ = [
     "QuantileResults",
     "RateResults",
     "RidgeResults",
-    "SparseResults",
     "SurvivalResults",
     "TSLSResults",
     "TTest",
@@ -86,11 +93,9 @@ __all__ = [
     "correlations",
     "crosstab",
     "describe",
-    "elastic_net",
     "factor_loadings",
     "glm",
     "histogram",
-    "lasso",
     "linear_probability",
     "logit",
     "means",

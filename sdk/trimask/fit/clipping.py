@@ -1,6 +1,6 @@
 """What shrinking rows does to an estimate: how much of its error is the pilot's correction, and whether that is allowed.
 
-The correction and its error are in the moments and their law already (`trimask.moments.published_moments`), so every
+The correction and its error are in the moments and their law already (`trimask.moments.moments`), so every
 estimate has them. This is the rule of docs/theory/verified-moments.md#pilot: an interval is one while the correction's
 standard error, which is also the bias that may be left, is at most ALLOWED of what sampling and noise make. Beyond, the
 pilot's few long rows decide, and the two ends are a range; so they are where rows were shrunk and nothing was corrected.
@@ -23,8 +23,7 @@ from trimask.fit.covariance import covariance_of, numeric_columns
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.least_squares import Estimate
 from trimask.fit.noise import Source, moments_of
-from trimask.moments.moments import SHRUNK, Moments
-from trimask.moments.published_moments import COUNTED, NOT_CORRECTED
+from trimask.moments.moments import COUNTED, NOT_CORRECTED, SHRUNK, Moments
 from trimask.moments.waves import entry_weights, waves_of, weighed
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers

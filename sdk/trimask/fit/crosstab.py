@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg, stats
 
-from trimask.data.catalogue import Shown
+from trimask.data.manifest import Shown
 from trimask.errors import FormulaError
 from trimask.fit.clipping import marked
 from trimask.fit.design import common_level, membership, plain_name, unit

@@ -41,8 +41,8 @@ from trimask.fit.covariance import CLEAR, fourth_moments
 from trimask.fit.design import common_level, find_column, membership, original, plain_name, unit
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
-from trimask.fit.hypothesis import FTest, joint
 from trimask.fit.noise import check_signal, moments_of
+from trimask.fit.results import FTest, joint
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema

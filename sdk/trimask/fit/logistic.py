@@ -48,8 +48,8 @@ from trimask.fit.design import INTERCEPT, Design, group_names, membership, origi
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.linear_probability import binary_design
 from trimask.fit.noise import moments_of, outer
+from trimask.fit.ols_results import binary_design
 from trimask.fit.report import noise_notes
 from trimask.fit.results import LinearResults, described
 from trimask.fit.unavailable_models import refuse

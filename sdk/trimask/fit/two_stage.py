@@ -37,11 +37,10 @@ from trimask.fit.clipping import marked
 from trimask.fit.design import Design, build, find_column
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import Formula, parse
-from trimask.fit.hypothesis import FTest
 from trimask.fit.least_squares import Estimate, solve
 from trimask.fit.noise import check_signal, moments_of, outer
 from trimask.fit.ols_results import ols
-from trimask.fit.results import HOMOSCEDASTIC, LinearResults, described
+from trimask.fit.results import HOMOSCEDASTIC, FTest, LinearResults, described
 from trimask.moments.moments import Moments
 from trimask_theory.moments.noise_law import Matrix
 

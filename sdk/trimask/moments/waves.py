@@ -28,7 +28,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from trimask.moments.moments import Moments, pool
+from trimask.moments.identities import ConstrainedLaw
+from trimask.moments.moments import Moments
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import ONES
@@ -149,6 +150,50 @@ def waves_of(parts: Sequence[Moments]) -> list[Moments]:
     if any(_asked(part) != _asked(parts[0]) for part in parts):
         return [pool(parts)]  # which refuses releases of studies that ask for something else
     return [pool(group) for group in studies]
+
+
+def pool(parts: Sequence[Moments]) -> Moments:
+    """The moments of several releases of one study: what was published is added up, then read like one release.
+
+    A release given twice would count its people twice, and releases of other studies are other questions: both
+    are refused.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    if any(part.suite == "answer" for part in parts):
+        raise ParameterError(
+            "dataset", "one Gram matrix: another answer of the study is about the same people"
+        )
+    for part in parts:
+        if part.weighted_by and part.weight is None:  # each on a scale and with a law of noise of its own
+            raise ParameterError(
+                "dataset",
+                f"releases as they were published; {part.label or 'one'} is weighted. Weight them together: "
+                "fit.weighted([first, second], ...)",
+            )
+    for part in others:
+        if (part.schema, part.sigma, part.protection, part.suite, part.weight) != (
+            first.schema, first.sigma, first.protection, first.suite, first.weight,
+        ):  # fmt: skip
+            raise ParameterError(
+                "dataset", f"releases of one study; {part.label or 'one'} is of another than {first.label}"
+            )
+    labels = [part.label for part in parts if part.label]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ParameterError("dataset", f"different releases; {twice[0]} is given twice")
+    label = " + ".join(labels)
+    observed = [part.observed for part in parts if part.observed is not None]
+    if len(observed) == len(parts):
+        return observed[0].pooled(observed[1:]).moments(label)
+    # Weighted ones were brought to a scale of their own each.
+    moved = first.weight is not None or any(isinstance(part.law, ConstrainedLaw) for part in parts)
+    if first.suite != "rows" or moved:
+        raise ParameterError("dataset", "releases as they were published; repaired moments do not pool")
+    gram = np.sum([part.gram for part in parts], axis=0)
+    rows = sum(part.rows for part in parts)
+    return Moments(first.schema, gram, rows, first.sigma, first.protection, label)
 
 
 def pooled(parts: Sequence[Moments]) -> Moments:

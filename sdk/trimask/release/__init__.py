@@ -17,8 +17,10 @@ rows, `release.estimators` in the manner of scikit-learn.
 from __future__ import annotations
 
 from trimask.release import estimators, local
-from trimask.release.answer import Answer
 from trimask.release.asking import (  # release.sum is what it is
+    BudgetEntry,
+    BudgetStatus,
+    budget,
     gram,
     group_means,
     histogram,
@@ -27,9 +29,15 @@ from trimask.release.asking import (  # release.sum is what it is
     sum,  # noqa: A004
     table,
 )
-from trimask.release.budget import BudgetEntry, BudgetStatus, budget
-from trimask.release.fits import PrivateComponents, PrivateFit
-from trimask.release.results import PaperMechanism, PrivateGram, PrivateProjection, PrivateSum
+from trimask.release.results import (
+    Answer,
+    PaperMechanism,
+    PrivateComponents,
+    PrivateFit,
+    PrivateGram,
+    PrivateProjection,
+    PrivateSum,
+)
 from trimask.release.tables import PrivateMeans, PrivateTable
 
 __all__ = [

@@ -6,13 +6,16 @@ Every `fit` is a private release of its own and costs its price anew.
 from __future__ import annotations
 
 import inspect
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from trimask.errors import ParameterError, TrimaskError
 from trimask.release import local
+from trimask_core.study.derived import ONES
 
 if TYPE_CHECKING:
     from trimask_theory.gaussian.grid_gaussian import NormalSource
@@ -20,12 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["PrivateLinearRegression", "PrivateMean", "PrivatePCA"]
 
 Array = NDArray[np.float64]
-
-
-def _frame(rows: Array, names: list[str]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=names)
 
 
 class _Estimator:
@@ -71,33 +68,21 @@ class _Estimator:
         return rows
 
 
+@dataclass(repr=False, eq=False)
 class PrivateMean(_Estimator):
     """Column means by a private sum. `lower` and `upper` are public bounds."""
 
-    def __init__(
-        self,
-        lower: Any,
-        upper: Any,
-        *,
-        epsilon: float,
-        delta: float,
-        method: str = "elliptical",
-        source: NormalSource | None = None,
-    ) -> None:
-        self.lower, self.upper = lower, upper
-        self.epsilon, self.delta, self.method, self.source = epsilon, delta, method, source
+    lower: Any
+    upper: Any
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    method: str = "elliptical"
+    source: NormalSource | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Release the sums; `mean_`, `noise_` (standard deviation of each mean's noise), `guarantee_`."""
-        found = local.sum(
-            X,
-            self.lower,
-            self.upper,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
-            source=self.source,
-        )
+        found = local.sum(X, **self.get_params())
         self._remember(X)
         self.mean_: Array = np.asarray(found.mean, dtype=np.float64)
         self.noise_: Array = np.asarray(found.noise / found.rows, dtype=np.float64)
@@ -114,27 +99,21 @@ class PrivateMean(_Estimator):
         return self.fit(X, y).transform(X)
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class PrivateLinearRegression(_Estimator):
     """Least squares by the noisy Gram matrix (the default, with standard errors), or by the papers' "M_LS" or "M_ALS".
 
     `row_norm` bounds a row of the features and the response together, without the intercept's 1, which is added to it.
     """
 
-    def __init__(
-        self,
-        *,
-        row_norm: float,
-        epsilon: float,
-        delta: float,
-        method: str = "noisy_gram",
-        reduced_dim: int | None = None,
-        fit_intercept: bool = True,
-        neighbours: str = "record",
-        source: NormalSource | None = None,
-    ) -> None:
-        self.row_norm, self.epsilon, self.delta = row_norm, epsilon, delta
-        self.method, self.reduced_dim, self.fit_intercept = method, reduced_dim, fit_intercept
-        self.neighbours, self.source = neighbours, source
+    row_norm: float
+    epsilon: float
+    delta: float
+    method: str = "noisy_gram"
+    reduced_dim: int | None = None
+    fit_intercept: bool = True
+    neighbours: str = "record"
+    source: NormalSource | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Release a fit; `coef_`, `intercept_`, `sigma_`, `guarantee_`; by the noisy Gram matrix also `results_`, which is
@@ -145,19 +124,10 @@ class PrivateLinearRegression(_Estimator):
             raise ParameterError("X and y", "a matrix and one number for each of its rows")
         # Columns may be called anything; a formula's may not.
         names = [f"x{j}" for j in range(features.shape[1])]
-        frame = _frame(np.column_stack((features, response)), [*names, "y"])
-        found = local.ols(
-            frame,
-            "y",
-            [*(["one"] if self.fit_intercept else []), *names],
-            row_norm=self.row_norm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
-            reduced_dim=self.reduced_dim,
-            neighbours=self.neighbours,
-            source=self.source,
-        )
+        frame = pd.DataFrame(np.column_stack((features, response)), columns=[*names, "y"])
+        params = self.get_params()
+        ones = [ONES] * params.pop("fit_intercept")
+        found = local.ols(frame, "y", [*ones, *names], **params)
         self.guarantee_, self.sigma_, self.results_ = found.guarantee, found.sigma, found.results
         if found.params is None:
             raise TrimaskError(
@@ -198,38 +168,25 @@ class PrivateLinearRegression(_Estimator):
         return 1 - left / float(np.sum((response - response.mean()) ** 2))
 
 
+@dataclass(repr=False, eq=False)
 class PrivatePCA(_Estimator):
     """Principal components: "noisy_gram" about the mean, with errors; the papers' exponential mechanisms about the origin,
     of which "rank" works on ranks of any rows.
     """
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        mu: float,
-        row_norm: float | None = None,
-        method: str = "adaptive",
-        test_share: float = 0.2,
-        neighbours: str = "record",
-        source: NormalSource | None = None,
-    ) -> None:
-        self.n_components, self.mu, self.row_norm = n_components, mu, row_norm
-        self.method, self.test_share = method, test_share
-        self.neighbours, self.source = neighbours, source
+    n_components: int
+    _: KW_ONLY
+    mu: float
+    row_norm: float | None = None
+    method: str = "adaptive"
+    test_share: float = 0.2
+    neighbours: str = "record"
+    source: NormalSource | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Release the components; `components_` (k x p), `mean_` (zero for the papers'), `beta_`, `guarantee_`."""
-        found = local.pca(
-            X,
-            self.n_components,
-            mu=self.mu,
-            row_norm=self.row_norm,
-            method=self.method,
-            test_share=self.test_share,
-            neighbours=self.neighbours,
-            source=self.source,
-        )
+        params = self.get_params()
+        found = local.pca(X, params.pop("n_components"), **params)
         self.guarantee_, self.beta_ = found.guarantee, found.beta
         if found.components is None:
             raise TrimaskError("these components are not achievable at this price. The test is paid for")

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from trimask.data.manifest import Asked, summed_deliveries
-from trimask.errors import VerificationError
+from trimask.errors import TrimaskError, VerificationError
 from trimask.moments.identities import layout_identities
-from trimask.moments.published_moments import clipped_label
-from trimask.release.answer import Answer
-from trimask.release.results import PrivateGram, PrivateSum
+from trimask.moments.moments import clipped_label
+from trimask.release.results import Answer, PrivateGram, PrivateSum
 from trimask.release.source import AskedColumns, ObservedGram, natural_map
 from trimask.release.tables import PrivateMeans, PrivateTable, private_counts, private_means
-from trimask_core.basics.errors import TrimaskError
 from trimask_core.moments.cells import number_range, question_levels
 from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
@@ -49,8 +48,6 @@ class Gathered:
 
     def sums(self) -> PrivateSum:
         """Sums in original units."""
-        import pandas as pd
-
         total = self.gram[0] @ self.combine
         # First moments have independent noise; a product's sum takes that of its factors in.
         noise = np.sqrt(self.law.variances[0] @ self.combine**2)

@@ -13,20 +13,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from trimask.errors import ParameterError
 from trimask.release import local_rows
-from trimask.release.fits import PrivateComponents, PrivateFit, centred_components, gram_fit
 from trimask.release.local_rows import (
     NEIGHBOURS,
     Sketch,
     normals_of,
     on_public_steps,
-    one_of,
     one_step_price,
     place_of,
-    positive,
     private_sum,
     rows_of,
     sketched_fit,
@@ -35,9 +33,13 @@ from trimask.release.local_rows import (
 )
 from trimask.release.results import (
     FIT_METHODS,
+    PrivateComponents,
+    PrivateFit,
     PrivateGram,
     PrivateProjection,
     PrivateSum,
+    centred_components,
+    gram_fit,
     warn_of_projection,
 )
 from trimask.release.source import columns_for, formula_of
@@ -45,6 +47,7 @@ from trimask.release.tables import PrivateMeans, PrivateTable, private_counts, p
 from trimask_core.study.derived import ONES
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.schema import Attribute, Schema
+from trimask_theory.checks import one_of, positive
 from trimask_theory.mechanisms import counts, record, vector_sum
 from trimask_theory.mechanisms import pca as pca_theory
 from trimask_theory.mechanisms import projection as projection_theory
@@ -241,8 +244,6 @@ def projection(
     >>> x = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
     >>> trimask.release.local.projection(x, row_norm=2**0.5, epsilon=1.0, delta=1e-6)  # doctest: +SKIP
     """
-    import pandas as pd
-
     warn_of_projection(reduced_dim)
     rows, names = rows_of(data, row_norm)
     price = one_step_price(epsilon, delta, neighbours)
@@ -397,8 +398,6 @@ def pca(
     >>> list(found.components.index)
     ['x0', 'x1', 'x2']
     """
-    import pandas as pd
-
     one_of("method", method, ("adaptive", "exponential", "rank", "noisy_gram"))
     one_of("neighbours", neighbours, NEIGHBOURS)
     if (mu is None) == (epsilon is None) or (epsilon is not None and method != "exponential"):
@@ -452,8 +451,6 @@ def _pure_components(
     exp((epsilon / (2 R^2)) tr V^T D^T D V) changes by a factor e^epsilon at most when a row is replaced: no gap is needed,
     and a refusal for lack of one would reveal something about the data.
     """
-    import pandas as pd
-
     if row_norm is None or neighbours != "record":
         raise ParameterError(
             "row_norm and neighbours", "a bound on a row, and 'record', where epsilon is paid"

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from trimask.errors import ParameterError
 from trimask.moments.identities import schema_identities
 from trimask.moments.moments import row_moments
-from trimask.release.fits import PrivateFit
-from trimask.release.results import PrivateGram, PrivateSum, warn_of_sketch
+from trimask.release.results import PrivateFit, PrivateGram, PrivateSum, warn_of_sketch
 from trimask.release.source import AskedColumns, ObservedGram, gram_law
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.rows.rotation import SecureNormals
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.schema import Attribute, Schema
-from trimask_theory.checks import Calibration
+from trimask_theory.checks import Calibration, one_of, positive
 from trimask_theory.gaussian import grid_gaussian
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import least_squares, noisy_gram, record, vector_sum
@@ -31,20 +31,6 @@ from trimask_theory.moments.noise_law import EntriesLaw
 
 Array = NDArray[np.float64]
 NEIGHBOURS = ("record", "add-remove")
-
-
-def one_of(name: str, value: str, choices: Sequence[str]) -> str:
-    """The value, or `ParameterError` naming what there is."""
-    if value not in choices:
-        raise ParameterError(name, "one of " + ", ".join(map(repr, choices)), value)
-    return value
-
-
-def positive(name: str, value: float) -> float:
-    """A finite number above zero."""
-    if not (math.isfinite(value) and value > 0):
-        raise ParameterError(name, "a finite number > 0", value)
-    return float(value)
 
 
 def normals_of(given: NormalSource | None) -> NormalSource:
@@ -104,8 +90,6 @@ def stated(found: Calibration, row_norm: float, epsilon: float, delta: float, ne
 
 def codes_of(data: Any, levels: Mapping[str, Sequence[object]]) -> NDArray[np.int64]:
     """Each person's level of each question, by its place; refused where somebody has none of the public levels."""
-    import pandas as pd
-
     if not levels or isinstance(levels, str):
         raise ParameterError("levels", "each question with its levels", levels)
     frame = pd.DataFrame(data)
@@ -136,8 +120,6 @@ def cells_of(
 
 def number_of(data: Any, name: str, lower: float, upper: float) -> Array:
     """A column within its public bounds; refused where it is not."""
-    import pandas as pd
-
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise ParameterError("upper", "finite and above lower", upper)
     frame = pd.DataFrame(data)
@@ -154,8 +136,6 @@ def number_of(data: Any, name: str, lower: float, upper: float) -> Array:
 
 def private_sum(found: vector_sum.SumRelease, names: list[str], rows: int) -> PrivateSum:
     """A sum as it is returned."""
-    import pandas as pd
-
     return PrivateSum(
         pd.Series(found.value, index=names, dtype=float),
         pd.Series(found.noise, index=names, dtype=float),
@@ -236,8 +216,6 @@ def sketched_fit(
     normals: NormalSource,
 ) -> PrivateFit:
     """Coefficients of the last column on the others, of rows of norm at most `norm`; warned of."""
-    import pandas as pd
-
     r = 10 * rows.shape[1] if sketch.reduced_dim is None else sketch.reduced_dim
     d = rows.shape[1] - 1
     warn_of_sketch(sketch.method, r, len(rows))

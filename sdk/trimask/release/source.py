@@ -186,7 +186,7 @@ class ObservedGram:
     guarantee: Guarantee
 
     def pooled(self, others: Sequence[object]) -> NoReturn:  # noqa: ARG002  the protocol's
-        """Never asked for: `trimask.moments.moments.pool` refuses private answers."""
+        """Never asked for: `trimask.moments.waves.pool` refuses private answers."""
         raise AssertionError
 
     def uncorrected(self) -> Matrix:

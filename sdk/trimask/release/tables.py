@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,8 @@ from trimask.errors import ParameterError
 from trimask.fit.crosstab import effects_of, within
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.report import Block, Facts, Report
+from trimask.release.results import Answer
 from trimask_core.study.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from trimask.release.answer import Answer
 
 Array = NDArray[np.float64]
 Levels = Mapping[str, Sequence[object]]

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from trimask import fit
-from trimask.data.catalogue import Shown
 from trimask.data.description import bibtex, version
+from trimask.data.manifest import Shown
 from trimask.data.metadata import write_notes
 from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
 from trimask.fit.noise import Source, moments_of

@@ -1,17 +1,56 @@
 """`trimask release ask`: one private answer, for scripts. Each costs; the same --request-id again costs nothing.
-`trimask release verify` checks one that was kept."""
+`trimask release verify` checks one that was kept; `trimask study budget` and `trimask study end-releases` are of the ledger
+of a study that gives private answers.
+"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trimask_terminal.options import Subparsers, add_json, print_json
 
 if TYPE_CHECKING:
-    from trimask.release.answer import Answer
+    from trimask.release.results import Answer
     from trimask_theory.moments.moments_question import QuestionKind
+
+
+_COLUMNS: dict[str, Any] = {"nargs": "*", "metavar": "COLUMN", "help": "default: all"}
+_ASKED: dict[str, Any] = {
+    "nargs": "+", "metavar": "QUESTION", "help": "choices, yes-or-no questions, bins, thresholds",
+}  # fmt: skip
+_QUESTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "sum": ("sums of columns, in original units", {"columns": _COLUMNS}),
+    "ols": (
+        "least squares, with standard errors",
+        {
+            "formula": {
+                "metavar": "FORMULA",
+                "help": "'sbp ~ age + C(region)', or the response alone before its features",
+            },
+            "features": {
+                "nargs": "*", "metavar": "FEATURE", "help": "columns; name `one` for an intercept",
+            },
+        },
+    ),
+    "gram": (
+        "the Gram matrix of columns, with noise",
+        {"columns": _COLUMNS | {"help": "or groups; name `one` for sums; default: all"}},
+    ),
+    "pca": (
+        "principal components, about the mean, with errors",
+        {"components": {"type": int, "metavar": "K"}, "columns": _COLUMNS},
+    ),
+    "table": ("counts of every combination of answers to questions", {"questions": _ASKED}),
+    "histogram": ("counts of every answer, question by question", {"questions": _ASKED}),
+    "group_means": (
+        "means of a number by group",
+        {"number": {"metavar": "NUMBER"}, "by": _ASKED | {"help": "what makes the groups"}},
+    ),
+}  # fmt: skip
+"""Every question of `trimask.release`, and what its function takes, in its order."""
 
 
 def register(subparsers: Subparsers) -> None:
@@ -27,38 +66,13 @@ def register(subparsers: Subparsers) -> None:
     ask.add_argument(
         "study", type=Path, metavar="STUDY.json", help="the study; it pins the collector and the id"
     )
-    mechanisms = ask.add_subparsers(title="questions", metavar="QUESTION", required=True, dest="question")
-
-    total = mechanisms.add_parser("sum", help="sums of columns, in original units")
-    total.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
-
-    ols = mechanisms.add_parser("ols", help="least squares, with standard errors")
-    ols.add_argument(
-        "formula",
-        metavar="FORMULA",
-        help="'sbp ~ age + C(region)', or the response alone before its features",
-    )
-    ols.add_argument("features", nargs="*", metavar="FEATURE", help="columns; name `one` for an intercept")
-
-    gram = mechanisms.add_parser("gram", help="the Gram matrix of columns, with noise")
-    gram.add_argument(
-        "columns", nargs="*", metavar="COLUMN", help="or groups; name `one` for sums; default: all"
-    )
-
-    pca = mechanisms.add_parser("pca", help="principal components, about the mean, with errors")
-    pca.add_argument("components", type=int, metavar="K")
-    pca.add_argument("columns", nargs="*", metavar="COLUMN", help="default: all")
-
-    table = mechanisms.add_parser("table", help="counts of every combination of answers to questions")
-    histogram = mechanisms.add_parser("histogram", help="counts of every answer, question by question")
-    for each in (table, histogram):
-        each.add_argument(
-            "questions", nargs="+", metavar="QUESTION", help="choices, yes-or-no questions, bins, thresholds"
-        )
-
-    means = mechanisms.add_parser("group_means", help="means of a number by group")
-    means.add_argument("number", metavar="NUMBER")
-    means.add_argument("by", nargs="+", metavar="QUESTION", help="what makes the groups")
+    kinds = ask.add_subparsers(title="questions", metavar="QUESTION", required=True, dest="question")
+    for name, (words, asked) in _QUESTIONS.items():
+        kind = kinds.add_parser(name, help=words)
+        for argument, settings in asked.items():
+            kind.add_argument(argument, **settings)
+        _price(kind)
+        kind.set_defaults(run=run)
 
     check = commands.add_parser(
         "verify",
@@ -68,10 +82,6 @@ def register(subparsers: Subparsers) -> None:
     check.add_argument("study", type=Path, metavar="STUDY.json", help="the study, as approved")
     check.add_argument("answer", type=Path, metavar="ANSWER.json", help="what `release ask --out` wrote")
     check.set_defaults(run=verify)
-
-    for each in (total, ols, gram, pca, table, histogram, means):
-        _price(each)
-        each.set_defaults(run=run)
 
 
 def _price(parser: argparse.ArgumentParser) -> None:
@@ -121,17 +131,9 @@ def _ask(connection: Any, study_id: bytes, args: argparse.Namespace) -> Any:
     from trimask import release
 
     paid = {"epsilon": args.epsilon, "delta": args.delta, "mu": args.mu, "request_id": args.request_id}
-    if args.question == "sum":
-        return release.sum(connection, study_id, args.columns, **paid)
-    if args.question == "ols":
-        return release.ols(connection, study_id, args.formula, args.features or None, **paid)
-    if args.question == "gram":
-        return release.gram(connection, study_id, args.columns, **paid)
-    if args.question == "group_means":
-        return release.group_means(connection, study_id, args.number, args.by, **paid)
-    if args.question in ("table", "histogram"):
-        return getattr(release, args.question)(connection, study_id, args.questions, **paid)
-    return release.pca(connection, study_id, args.components, args.columns, **paid)
+    _, asked = _QUESTIONS[args.question]
+    given = [getattr(args, name) or None if name == "features" else getattr(args, name) for name in asked]
+    return getattr(release, args.question)(connection, study_id, *given, **paid)
 
 
 def _document(answer: Answer) -> dict[str, Any]:
@@ -148,8 +150,8 @@ def _document(answer: Answer) -> dict[str, Any]:
 
 def verify(args: argparse.Namespace) -> int:
     """Check an answer that was kept, and say who signed what."""
-    from trimask.release.answer import Answer
     from trimask.release.gathered import read_numbers
+    from trimask.release.results import Answer
     from trimask_cli.study_file import read_signed
     from trimask_core.basics.encoding import read_json
     from trimask_core.basics.errors import ConfigError
@@ -169,4 +171,65 @@ def verify(args: argparse.Namespace) -> int:
     kind = kinds.get(answer.mechanism, cast("QuestionKind", answer.mechanism))
     read_numbers(study, answer, kind, answer.parameters["columns"], answer.cost)
     print(f"added up from what all {len(study.right)} right providers signed")
+    return 0
+
+
+def register_budget(commands: Subparsers) -> None:
+    """Add both to the commands of `trimask study`."""
+    budget = commands.add_parser(
+        "budget", help="what was spent on private answers, on which, and what is left; anybody may ask"
+    )
+    budget.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    add_json(budget)
+    budget.set_defaults(run=run_budget)
+
+    end = commands.add_parser(
+        "end-releases",
+        help="end private answers before the budget is spent, and erase the data they come from",
+        description="Every right provider's share of the totals that answers come from is erased permanently. Answers "
+        "already given can still be fetched.",
+    )
+    end.add_argument("study", type=Path, metavar="STUDY.json", help="the study's file")
+    end.add_argument("--owner", type=Path, required=True, metavar="DIR", help="the owner's folder of keys")
+    end.add_argument("--yes", action="store_true", help="do not ask")
+    end.set_defaults(run=run_end)
+
+
+def run_budget(args: argparse.Namespace) -> int:
+    """Ask the collector."""
+    import trimask
+    from trimask import release
+    from trimask_cli.study_file import read_signed
+    from trimask_core.study.definition import Study
+
+    study: Study = read_signed(args.study).verify()
+    party = study.collector
+    with trimask.connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+        status = release.budget(connection, study.id)
+    if args.json:
+        print_json({"study_id": study.id.hex(), **asdict(status)})
+    else:
+        print(status)
+    return 0
+
+
+def run_end(args: argparse.Namespace) -> int:
+    """Close and erase."""
+    import sys
+
+    from trimask_cli import owner
+    from trimask_cli.study_file import read_signed
+    from trimask_core.basics.errors import ConfigError
+
+    study = read_signed(args.study).verify()
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError(
+                "what is erased does not come back: give --yes to end the answers of this study"
+            )
+        question = f"No question about “{study.title}” can be asked after this, ever. End it? [y/N] "
+        if input(question).strip().lower() not in ("y", "yes"):
+            raise ConfigError("nothing was ended")
+    owner.end_releases(study, args.owner)
+    print(f"Ended: study {study.id.hex()}'s totals are erased; answers already given can still be fetched.")
     return 0

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimask_cli.commands import (
-    budget,
+    release,
     study_check,
-    study_collusion,
     study_drafts,
     study_institutions,
     study_invitations,
     study_lifecycle,
-    study_tokens,
 )
 from trimask_terminal.options import Subparsers, add_json, print_json
 from trimask_terminal.running import made
@@ -93,7 +91,7 @@ def register(subparsers: Subparsers) -> None:
     add_json(show)
     show.set_defaults(run=run_show)
 
-    study_collusion.register_in(commands)
+    study_check.register_collusion(commands)
 
     status = commands.add_parser("status", help="ask the collector how far collection has come")
     _study_argument(status)
@@ -111,9 +109,9 @@ def register(subparsers: Subparsers) -> None:
     study_lifecycle.register_in(commands)
     study_check.register_in(commands)
     study_invitations.register_in(commands)
-    study_tokens.register_in(commands)
+    study_invitations.register_tokens(commands)
     study_institutions.register_in(commands)
-    budget.register_in(commands)
+    release.register_budget(commands)
 
 
 def _study_argument(parser: argparse.ArgumentParser) -> None:
@@ -243,14 +241,13 @@ def run_show(args: argparse.Namespace) -> int:
 def run_status(args: argparse.Namespace) -> int:
     """Ask the collector."""
     from trimask_cli import owner
+    from trimask_cli.status_watch import render_status, watch
     from trimask_cli.study_file import read_signed
     from trimask_terminal.study_view import make_console
 
     study = read_signed(args.study).study
     if args.watch:
         import time
-
-        from trimask_cli.status_watch import watch
 
         watch(
             study,
@@ -265,5 +262,5 @@ def run_status(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"study_id": study.id.hex(), **asdict(status)})
     else:
-        make_console().print(owner.render_status(study, status))
+        make_console().print(render_status(study, status))
     return 0

@@ -11,7 +11,7 @@ from trimask_core.basics.errors import ConfigError
 from trimask_terminal.options import Subparsers, add_json, at_least_one, moment_ms, print_json, shown_time
 
 if TYPE_CHECKING:
-    from trimask.data.catalogue import StudyStatus
+    from trimask.data.connection import StudyStatus
     from trimask_core.study.definition import Study
     from trimask_core.study.progress import Closing
 
@@ -153,12 +153,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def run_open(args: argparse.Namespace) -> int:
     """Hand the study to the collector."""
     from trimask_cli import owner, study_file
-    from trimask_cli.proposing import gather_missing
     from trimask_core.study.party import read_secret
 
     signed = study_file.read_signed(args.study)
     if signed.missing:
-        signed = _once_up(lambda: gather_missing(args.study, signed, args.owner), args.wait)
+        signed = _once_up(lambda: owner.gather_missing(args.study, signed, args.owner), args.wait)
     signed.verify()
     for_devices = signed
     if signed.needs_seed:
@@ -383,16 +382,16 @@ def _say(
 
 def run_propose(args: argparse.Namespace) -> int:
     """Send the study to every node's operator."""
-    from trimask_cli import proposing, study_file
+    from trimask_cli import owner, study_file
     from trimask_terminal.study_view import make_console
 
     signed = study_file.read_signed(args.study)
-    parties = proposing.propose(signed, owner_folder(args))
+    parties = owner.propose(signed, owner_folder(args))
     if args.json:
-        print_json(proposing.decisions(parties))
+        print_json(owner.decisions(parties))
         return 0
     console = make_console()
-    console.print(proposing.render(signed, parties))
+    console.print(owner.render_decisions(signed, parties))
     console.print(
         f"\nOperators run `trimask node studies`, then `trimask node approve {signed.study.id.hex()[:12]}` (or refuse).\n"
         f"`trimask study approvals {args.study}` says what they decided.",
@@ -403,18 +402,18 @@ def run_propose(args: argparse.Namespace) -> int:
 
 def run_approvals(args: argparse.Namespace) -> int:
     """Gather the decisions; status 0 once every party has approved."""
-    from trimask_cli import proposing, study_file
+    from trimask_cli import owner, study_file
     from trimask_terminal.study_view import make_console
 
     before = study_file.read_signed(args.study)
-    signed, parties = proposing.gather(before, owner_folder(args))
+    signed, parties = owner.gather(before, owner_folder(args))
     if signed != before:
         study_file.write_signed(args.study, signed, replace=True)
     if args.json:
-        print_json({"missing": list(signed.missing), "parties": proposing.decisions(parties)})
+        print_json({"missing": list(signed.missing), "parties": owner.decisions(parties)})
     else:
         console = make_console()
-        console.print(proposing.render(signed, parties))
+        console.print(owner.render_decisions(signed, parties))
         missing = ", ".join(signed.missing)
         console.print(
             f"Still missing: {missing}." if missing else "Every party has approved; it can be opened."

@@ -22,7 +22,7 @@ from scipy import linalg
 from trimask import fit
 from trimask.fit.covariance import covariance_of, numeric_columns
 from trimask.fit.least_squares import Estimate
-from trimask.moments.published_moments import COUNTED
+from trimask.moments.moments import COUNTED
 from trimask.simulation import drafted
 from trimask_cli.own_plan.predict import (
     MANY_COLUMNS,

@@ -24,8 +24,7 @@ from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.fit.clipping import means_left, second_moments_left, slopes_left
 from trimask.fit.design import INTERCEPT, Design
 from trimask.fit.least_squares import solve
-from trimask.moments.moments import Moments, effective
-from trimask.moments.published_moments import ObservedMoments, ObservedRows, entry_variances
+from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, effective, entry_variances
 from trimask.simulation import drafted
 from trimask_core.basics.errors import ConfigError
 from trimask_core.moments.columns import CLIPPED

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trimask_cli.site.page import INDEX, NOT_FOUND, POLICY, SUMS, page_hash, sums_of
-from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError, VerificationError
+from trimask_core.basics.errors import ConfigError, ConnectionFailed, VerificationError
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Web, short_code
 from trimask_core.study.signed import SignedStudy
@@ -195,14 +195,10 @@ def from_host(study: Study, host: str, roots: Path | None = None, timeout_second
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK or len(body) > _MOST_BYTES:
-            raise _not_there(host, path, answer.status)
+            raise VerificationError(f"{host} does not serve {path} (HTTP status {answer.status})")
         return body
 
     return read
-
-
-def _not_there(host: str, path: str, status: int) -> TrimaskError:
-    return VerificationError(f"{host} does not serve {path} (HTTP status {status})")
 
 
 _TYPES = {".js": "text/javascript", ".svg": "image/svg+xml", ".json": "application/json", "": "text/plain"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from trimask.data.catalogue import StudyStatus
+from trimask.data.connection import StudyStatus
 from trimask_client import Client
 from trimask_core.basics.refusals import Reason
 from trimask_lab import ON_POSTGRES, Lab, some_people

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.study.guarantee import Basis, Neighbours
+from trimask_core.study.guarantee import Basis, Guarantee, Neighbours
 from trimask_theory.accounting.composition import Factor, LossDistribution, LossSum, from_density, from_points
 from trimask_theory.checks import non_negative, positive, probability
 from trimask_theory.gaussian import gdp
@@ -33,17 +33,27 @@ class Mechanism(ABC):
 
     Examples
     --------
-    >>> from trimask_theory.accounting import MaskedRelease, NoisyGram
+    >>> from trimask_theory.accounting import MaskedRelease
+    >>> from trimask_theory.mechanisms import noisy_gram
     >>> release = MaskedRelease(sigma=1.2713, rows=256, attributes=6)
     >>> round(release.epsilon(1e-6), 3)
     1.0
-    >>> round(release.compose(release, NoisyGram(sigma=40.0, row_norm=2.45)).epsilon(1e-6), 3)
+    >>> gram = Mechanism.of(noisy_gram.calibrate_mu(0.2122, row_norm=2.45).guarantee)
+    >>> round(release.compose(release, gram).epsilon(1e-6), 3)
     1.735
     """
 
     family: ClassVar[str]
     neighbours: Neighbours
     basis: Basis
+
+    @staticmethod
+    def of(guarantee: Guarantee) -> Mechanism:
+        """What a calibration or a release promises, by its mu, or else by its epsilon and delta alone."""
+        if guarantee.mu is not None:
+            return GaussianMechanism(guarantee.mu, guarantee.neighbours, guarantee.basis)
+        assert guarantee.epsilon is not None and guarantee.delta is not None  # noqa: S101, PT018 - it states one of the two
+        return ApproximateDP(guarantee.epsilon, guarantee.delta, guarantee.neighbours, guarantee.basis)
 
     def __repr__(self) -> str:
         return (

@@ -3,9 +3,8 @@
 Statement. Y^T Y is sufficient, and what one row adds to it is a rank-one noncentral Wishart law with at
 least m = rows - attributes degrees of freedom. So delta(epsilon) is at most the largest delta between two
 such laws over the allowed pairs of rows (x, x'): |x|, |x'| <= R and |x - x'| <= d. Method "sharp" computes
-that (docs/theory/sharp-calibration.md#setting); "bound" is a rule without an integral (`simple_rules`); "theorem" is
-Theorem 3.4
-of the masked-noise paper (`simple_rules`).
+that (docs/theory/sharp-calibration.md#setting); "bound" is a rule without an integral, "theorem" is Theorem 3.4 of the
+masked-noise paper (both in `simple_rules`).
 Protection "record" is d = 2R: a person's whole row may change, and rows are clipped to norm R on the
 device. "unit" is the paper's d = 1, which for more than one attribute protects less than a record.
 `rows` is how many rows one Haar mask mixes before anyone looks: the smallest block of a block-diagonal
@@ -13,7 +12,15 @@ mask (for what the collector sees), the release size for what is published.
 Assumptions: continuous Gaussian noise, every row of norm at most R. Basis: proved. The worst pair of "record" is a
 theorem (docs/theory/sharp-calibration.md#angle-theorem), that of "unit" is covered by cells
 (docs/theory/sharp-calibration.md#cells); what "sharp" evaluates is one integral, by quadrature, or between two bounds that
-ball arithmetic certifies (`certified=True`, docs/theory/sharp-calibration.md#enclosure).
+ball arithmetic certifies (`enclosed_delta`, docs/theory/sharp-calibration.md#enclosure).
+
+Statement (only some rows are honest: epsilon as a function of honest rows). A person is hidden by the noise of the others.
+If all but h of the rows that one mask mixes are the adversary's, with answers and noise it knows, it can subtract them from
+Y^T Y, and what is left is a release of h rows: the epsilon above at rows = h. For few h, where that says nothing, and
+always: Y^T Y depends on a person's noisy row up to its sign alone, so it promises no less than the Gaussian mechanism at
+distance min(|x - x'|, |x + x'|) <= sqrt(2) R. The smaller of the two epsilons is stated.
+Assumptions and basis: the same; the second bound is proved (`local_noise`). Derivation:
+docs/theory/calibration.md#honest-rows.
 """
 
 from __future__ import annotations
@@ -21,12 +28,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
+
+from scipy.optimize import brentq
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_theory import checks
 from trimask_theory.checks import Calibration
+from trimask_theory.gaussian import local_noise
 from trimask_theory.masking import simple_rules
 from trimask_theory.masking.enclosure import LARGEST_DEGREES, require_flint
 from trimask_theory.masking.sharp import crossing, family, sharp_epsilon, sharp_sigma, worst
@@ -41,6 +51,7 @@ __all__ = [
     "can_certify",
     "corollary_sigma",
     "delta",
+    "enclosed_delta",
     "epsilon",
 ]
 
@@ -146,7 +157,6 @@ def calibrate(
     return Calibration(sigma, guarantee, method)
 
 
-@overload
 def delta(
     epsilon: float,
     sigma: float,
@@ -156,45 +166,9 @@ def delta(
     row_norm: float | None = None,
     method: Method = "sharp",
     *,
-    certified: Literal[False] = False,
     rounding: float = 0.0,
-) -> float: ...
-
-
-@overload
-def delta(
-    epsilon: float,
-    sigma: float,
-    rows: int,
-    attributes: int,
-    protect: Protection = "record",
-    row_norm: float | None = None,
-    method: Method = "sharp",
-    *,
-    certified: Literal[True],
-    width: float | None = None,
-    rounding: float = 0.0,
-) -> tuple[float, float]: ...
-
-
-def delta(
-    epsilon: float,
-    sigma: float,
-    rows: int,
-    attributes: int,
-    protect: Protection = "record",
-    row_norm: float | None = None,
-    method: Method = "sharp",
-    *,
-    certified: bool = False,
-    width: float | None = None,
-    rounding: float = 0.0,
-) -> float | tuple[float, float]:
+) -> float:
     """The delta that noise `sigma` gives at `epsilon`; 1 at sigma = 0.
-
-    With `certified` the pair (lower, upper) between which it lies, whatever was rounded on the way, no further apart
-    than `width` of it where the grid allows (0.001 for `record` neighbours, 0.01 for `unit`); with the extra `certified`.
-    Towards 100,000 rows it takes minutes. From 0 if no double holds it.
 
     Examples
     --------
@@ -204,26 +178,46 @@ def delta(
     epsilon = checks.positive("epsilon", epsilon)
     sigma = checks.non_negative("sigma", sigma)
     m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, method, rounding)
-    _check_certified(certified, method)
     if _hopeless(sigma, norm):
-        return (0.0, 1.0) if certified else 1.0
+        return 1.0
     if method != "sharp":
         return math.exp(_rule(method)(epsilon, sigma, m, norm, distance))
+    return math.exp(worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta)
+
+
+def enclosed_delta(
+    epsilon: float,
+    sigma: float,
+    rows: int,
+    attributes: int,
+    protect: Protection = "record",
+    row_norm: float | None = None,
+    *,
+    width: float | None = None,
+    rounding: float = 0.0,
+) -> tuple[float, float]:
+    """(lower, upper) between which the sharp `delta` lies, whatever was rounded on the way; with the extra `certified`.
+
+    They are no further apart than `width` of it where the grid allows (0.001 for `record` neighbours, 0.01 for `unit`).
+    Towards 100,000 rows it takes minutes. From 0 if no double holds it.
+    """
+    epsilon = checks.positive("epsilon", epsilon)
+    sigma = checks.non_negative("sigma", sigma)
+    m, attributes, norm, distance = _setting(rows, attributes, protect, row_norm, "sharp", rounding)
+    require_flint()
+    if _hopeless(sigma, norm):
+        return 0.0, 1.0
     ceiling = _ceiling(epsilon, distance / sigma)
-    if certified and ceiling < sys.float_info.min:
+    if ceiling < sys.float_info.min:
         return 0.0, ceiling
     found = worst(epsilon, sigma, m, family(norm, distance, attributes)).log_delta
     largest = LARGEST_DEGREES if protect == "record" else LARGEST_OF_CELLS
-    if (
-        certified and found < _LOG_UNDERFLOW and m <= largest
-    ):  # beyond that it is an error, which `enclosed` raises
+    if found < _LOG_UNDERFLOW and m <= largest:  # beyond that it is an error, which `enclosed` raises
         return 0.0, ceiling
-    if certified:
-        wide = WIDTHS[protect] if width is None else checks.probability("width", width)
-        lower, upper = enclosed(epsilon, m, norm, distance, sigma, attributes == 1, found, wide)
-        # Coarser cells than the library's can still end below its value, which is above every pair's as well.
-        return lower, max(upper, min(math.nextafter(math.exp(found), 1.0), 1.0))
-    return math.exp(found)
+    wide = WIDTHS[protect] if width is None else checks.probability("width", width)
+    lower, upper = enclosed(epsilon, m, norm, distance, sigma, attributes == 1, found, wide)
+    # Coarser cells than the library's can still end below its value, which is above every pair's as well.
+    return lower, max(upper, min(math.nextafter(math.exp(found), 1.0), 1.0))
 
 
 def epsilon(
@@ -314,3 +308,52 @@ def _ceiling(epsilon: float, mu: float) -> float:
 
 def _hopeless(sigma: float, norm: float) -> bool:
     return sigma == 0 or norm / sigma > math.sqrt(_LARGEST_NONCENTRALITY)
+
+
+def honest_table(
+    release_rows: int,
+    block_rows: int,
+    delta: float,
+    sigma: float,
+    attributes: int,
+    protect: Protection,
+    row_norm: float,
+    method: Method,
+    rounding: float = 0.0,
+) -> tuple[tuple[int, float], ...]:
+    """(honest rows, epsilon), most honest first: all, half and one of a release and of a block."""
+    sizes = {release_rows, release_rows // 2, block_rows, block_rows // 2, 1}
+    return tuple(
+        (rows, honest_epsilon(delta, sigma, rows, attributes, protect, row_norm, method, rounding))
+        for rows in sorted(sizes, reverse=True)
+    )
+
+
+def honest_epsilon(
+    delta: float,
+    sigma: float,
+    honest: int,
+    attributes: int,
+    protect: Protection,
+    row_norm: float,
+    method: Method = "sharp",
+    rounding: float = 0.0,
+) -> float:
+    """The epsilon at `delta` that noise `sigma` gives a person among `honest` rows, rounded up."""
+    honest = checks.whole("honest", honest, 1)
+    bounds = [_alone(delta, sigma, protect, row_norm, rounding)]
+    if honest > attributes:
+        bounds.append(epsilon(delta, sigma, honest, attributes, protect, row_norm, method, rounding=rounding))
+    return min(bounds)
+
+
+def _alone(delta: float, sigma: float, protect: Protection, row_norm: float, rounding: float) -> float:
+    """One noisy row up to its sign."""
+    furthest = math.sqrt(2) * (row_norm + rounding / 2)
+    distance = furthest if protect == "record" else min(1.0 + rounding, furthest)
+    goal, s = math.log(delta), sigma / distance
+    high = 1.0
+    while local_noise.log_delta(high, s) > goal:
+        high *= 2
+    root = brentq(lambda e: max(local_noise.log_delta(e, s), -1e4) - goal, 1e-12, high, xtol=1e-9)
+    return float(root) * (1 + MARGIN)

@@ -27,7 +27,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import probability, whole
+from trimask_theory.checks import matrix, positive_vector, probability, whole
 from trimask_theory.gaussian import gdp, grid_gaussian, local_noise, weighted_chi2
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import vector_sum
@@ -42,7 +42,7 @@ def ball_scaling(deviations: ArrayLike, clip_probability: float) -> Array:
 
     For up to about a hundred coordinates; `vector_sum.clipped` takes it as `scaling`.
     """
-    sigma = _deviations(deviations)
+    sigma = positive_vector("deviations", deviations)
     share = probability("clip_probability", clip_probability)
 
     def error(log_w: Array) -> tuple[float, Array]:
@@ -63,7 +63,7 @@ def clipping_error(
     deviations: ArrayLike, rows: int, clip_probability: float, scaling: ArrayLike | None = None
 ) -> float:
     """E |sum of (clipped row - row)|^2 of normal rows about their own centre."""
-    sigma, n = _deviations(deviations), whole("rows", rows, 1)
+    sigma, n = positive_vector("deviations", deviations), whole("rows", rows, 1)
     b = vector_sum.clipped_scaling(sigma) if scaling is None else np.asarray(scaling, dtype=np.float64)
     radius = vector_sum.clipping_radius(sigma, clip_probability, b)
     w = (b * sigma) ** 2
@@ -87,7 +87,7 @@ def total_error(
 
 def best_clip_probability(deviations: ArrayLike, rows: int, epsilon: float, delta: float) -> float:
     """The p_C with the least `total_error`, between 1e-12 and 0.9; the paper takes 1/rows."""
-    sigma, n = _deviations(deviations), whole("rows", rows, 1)
+    sigma, n = positive_vector("deviations", deviations), whole("rows", rows, 1)
     found = minimize_scalar(
         lambda log_p: math.log(total_error(sigma, n, math.exp(log_p), epsilon, delta)),
         bounds=(math.log(1e-12), math.log(0.9)),
@@ -110,9 +110,7 @@ def with_private_centre(
     clip_probability: float | None = None,
 ) -> SumRelease:
     """Algorithm 3 about a centre found with `share` of the budget: the noisy mean of rows clamped to [lower, upper]."""
-    x = np.asarray(rows, dtype=np.float64)
-    if x.ndim != 2 or x.size == 0 or not np.isfinite(x).all():
-        raise ParameterError("rows", "a matrix of finite numbers, one row a person")
+    x = matrix("rows", rows)
     low, high = (np.broadcast_to(np.asarray(v, dtype=np.float64), x.shape[1:]) for v in (lower, upper))
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (high > low).all()):
         raise ParameterError("upper", "finite and above lower in every coordinate")
@@ -164,10 +162,3 @@ def _beyond(radius: float, tail: Callable[[float], float], largest: float) -> fl
     s = end / 2 * (_NODES + 1)
     values = [2 * radius * t / (t + radius) ** 3 * tail((t + radius) ** 2) for t in s]
     return end / 2 * float(_WEIGHTS @ np.array(values))
-
-
-def _deviations(values: ArrayLike) -> Array:
-    sigma = np.asarray(values, dtype=np.float64)
-    if sigma.ndim != 1 or sigma.size == 0 or not np.isfinite(sigma).all() or not (sigma > 0).all():
-        raise ParameterError("deviations", "a vector of positive finite numbers")
-    return sigma

@@ -41,7 +41,7 @@ from scipy.optimize import minimize_scalar
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import Calibration, non_negative, one_of, positive, probability, whole
+from trimask_theory.checks import Calibration, matrix, non_negative, one_of, positive, probability, whole
 from trimask_theory.gaussian.contour import QuadraticForm
 from trimask_theory.gaussian.gaussian_pair import hockey_stick, largest_leverage, privacy_loss
 from trimask_theory.gaussian.grid_gaussian import NormalSource
@@ -141,27 +141,25 @@ def sheffet_sigma(epsilon: float, delta: float, reduced_dim: int, row_norm: floa
 
 def release(gram: ArrayLike, reduced_dim: int, sigma: float, normals: NormalSource) -> Array:
     """One draw of M_LS, a number for each column of B, from D'D alone; D = [B, b], the response last."""
-    matrix, r = _gram(gram), whole("reduced_dim", reduced_dim, 1)
-    matrix = matrix + non_negative("sigma", sigma) ** 2 * np.eye(matrix.shape[0])
+    products, r = _gram(gram), whole("reduced_dim", reduced_dim, 1)
+    products = products + non_negative("sigma", sigma) ** 2 * np.eye(products.shape[0])
     try:
         # The last row of the lower factor of D'D is (L^{-1} B'b, |e|).
-        lower = np.linalg.cholesky(matrix)
+        lower = np.linalg.cholesky(products)
     except np.linalg.LinAlgError:
         raise ParameterError("gram", "positive definite, or sigma must be above 0") from None
     triangle, residual = lower[:-1, :-1], float(lower[-1, -1])
-    noise = residual / math.sqrt(r) * normals.standard_normal((matrix.shape[0] - 1,))
+    noise = residual / math.sqrt(r) * normals.standard_normal((products.shape[0] - 1,))
     return np.asarray(solve_triangular(triangle, lower[-1, :-1] + noise, lower=True, trans="T"))
 
 
 def sketch(factor: ArrayLike, reduced_dim: int, sigma: float, normals: NormalSource) -> Array:
     """One draw of M_ALS: least squares on Pi [D; sigma I], D = [B, b] or anything with the same D'D."""
-    matrix = np.asarray(factor, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[1] < 2 or not np.isfinite(matrix).all():
-        raise ParameterError("factor", "a matrix of finite numbers with at least 2 columns", matrix.shape)
-    rows = whole("reduced_dim", reduced_dim, matrix.shape[1])
+    data = matrix("factor", factor, "a matrix of finite numbers with at least 2 columns", columns=2)
+    rows = whole("reduced_dim", reduced_dim, data.shape[1])
     noise = non_negative("sigma", sigma)
-    mixed = normals.standard_normal((rows, matrix.shape[0])) @ matrix
-    mixed += noise * normals.standard_normal((rows, matrix.shape[1]))
+    mixed = normals.standard_normal((rows, data.shape[0])) @ data
+    mixed += noise * normals.standard_normal((rows, data.shape[1]))
     gram = mixed[:, :-1].T @ mixed[:, :-1]
     return np.asarray(cho_solve(cho_factor(gram), mixed[:, :-1].T @ mixed[:, -1]))
 
@@ -266,10 +264,8 @@ def _checked(q: float, p: float, reduced_dim: int, features: int) -> tuple[float
 
 
 def _gram(gram: ArrayLike) -> Array:
-    matrix = np.asarray(gram, dtype=np.float64)
-    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] >= 2
-    if not square or not np.isfinite(matrix).all():
-        raise ParameterError("gram", "a square matrix of finite numbers, at least 2 x 2", matrix.shape)
-    if (np.abs(matrix - matrix.T) > 1e-10 * np.abs(matrix).max()).any():
+    said = "a square matrix of finite numbers, at least 2 x 2"
+    products = matrix("gram", gram, said, columns=2, square=True)
+    if (np.abs(products - products.T) > 1e-10 * np.abs(products).max()).any():
         raise ParameterError("gram", "symmetric")
-    return 0.5 * (matrix + matrix.T)
+    return 0.5 * (products + products.T)

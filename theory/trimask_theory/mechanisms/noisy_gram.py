@@ -16,9 +16,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import Calibration, positive, within
+from trimask_theory.checks import Calibration, matrix, positive, within
 from trimask_theory.gaussian import grid_gaussian, local_noise
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 
@@ -51,13 +50,13 @@ def release(gram: ArrayLike, sigma: float, row_norm: float, normals: NormalSourc
 
     `sigma` is a calibration's for the same `row_norm`; the two say how fine the grid must be (`grid_gaussian`).
     """
-    matrix = np.asarray(gram, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-        raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
-    upper = np.triu_indices(matrix.shape[0])
+    products = matrix("gram", gram, "a square matrix of finite numbers", square=True)
+    upper = np.triu_indices(products.shape[0])
     deviations = np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) * positive("sigma", sigma)
     mu = math.sqrt(2) * positive("row_norm", row_norm) ** 2 / sigma
-    noisy = np.empty_like(matrix)
-    noisy[upper] = grid_gaussian.calibrate(deviations, mu).release(((matrix + matrix.T) / 2)[upper], normals)
+    noisy = np.empty_like(products)
+    noisy[upper] = grid_gaussian.calibrate(deviations, mu).release(
+        ((products + products.T) / 2)[upper], normals
+    )
     noisy.T[upper] = noisy[upper]
     return noisy

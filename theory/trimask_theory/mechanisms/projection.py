@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import Calibration, non_negative, one_of, positive, probability, whole
+from trimask_theory.checks import Calibration, matrix, non_negative, one_of, positive, probability, whole
 from trimask_theory.gaussian.gaussian_pair import hockey_stick, largest_leverage, privacy_loss
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 
@@ -109,12 +109,10 @@ def relative_calibrate(
 
 def factor(gram: ArrayLike) -> NDArray[np.float64]:
     """Some F with F'F = D'D; a Gram matrix of less than full rank has one too."""
-    matrix = np.asarray(gram, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-        raise ParameterError("gram", "a square matrix of finite numbers", matrix.shape)
-    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    rounding = 1e-10 * float(np.abs(matrix).max())
-    if values[0] < -rounding or (np.abs(matrix - matrix.T) > rounding).any():
+    products = matrix("gram", gram, "a square matrix of finite numbers", square=True)
+    values, vectors = np.linalg.eigh(0.5 * (products + products.T))
+    rounding = 1e-10 * float(np.abs(products).max())
+    if values[0] < -rounding or (np.abs(products - products.T) > rounding).any():
         raise ParameterError("gram", "symmetric and positive semidefinite")
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, dtype=np.float64)
 
@@ -125,13 +123,11 @@ def release(factor: ArrayLike, reduced_dim: int, sigma: float, normals: NormalSo
     `factor` is D, or anything with the same D'D (masked data A D, a triangular factor): the columns of D'G
     are independent N(0, D'D), so they depend on nothing else. N is d x r (Figure 3 prints n x r).
     """
-    matrix = np.asarray(factor, dtype=np.float64)
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        raise ParameterError("factor", "a matrix of finite numbers", matrix.shape)
+    data = matrix("factor", factor, "a matrix of finite numbers")
     columns = whole("reduced_dim", reduced_dim, 1)
     noise = non_negative("sigma", sigma)
-    projected: NDArray[np.float64] = matrix.T @ normals.standard_normal((matrix.shape[0], columns))
-    return projected + noise * normals.standard_normal((matrix.shape[1], columns))
+    projected: NDArray[np.float64] = data.T @ normals.standard_normal((data.shape[0], columns))
+    return projected + noise * normals.standard_normal((data.shape[1], columns))
 
 
 _delta = delta  # for the functions that have a parameter of that name

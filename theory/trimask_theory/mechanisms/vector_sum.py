@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import probability, whole
+from trimask_theory.checks import matrix, positive_vector, probability, vector, whole
 from trimask_theory.gaussian import grid_gaussian, local_noise, weighted_chi2
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 
@@ -68,13 +68,13 @@ class SumRelease:
 
 def bounded_scaling(ranges: ArrayLike) -> Array:
     """Theorem 3: b_j = sqrt(Delta_j / sum Delta), the unit vector with the smallest error for Algorithm 2."""
-    spans = _positive_vector("ranges", ranges)
+    spans = positive_vector("ranges", ranges)
     return np.asarray(np.sqrt(spans / spans.sum()), dtype=np.float64)
 
 
 def clipped_scaling(deviations: ArrayLike) -> Array:
     """Lemma 4.1: b_j = 1/sqrt(sigma_j sum sigma); scaled rows then have E |x|^2 = 1."""
-    sigma = _positive_vector("deviations", deviations)
+    sigma = positive_vector("deviations", deviations)
     return np.asarray(1 / np.sqrt(sigma * sigma.sum()), dtype=np.float64)
 
 
@@ -82,15 +82,15 @@ def clipping_radius(
     deviations: ArrayLike, clip_probability: float, scaling: ArrayLike | None = None
 ) -> float:
     """C with P[|x b| > C] = p_C for x ~ N(0, diag(sigma^2)); `scaling` defaults to Lemma 4.1's b."""
-    sigma = _positive_vector("deviations", deviations)
-    b = clipped_scaling(sigma) if scaling is None else _positive_vector("scaling", scaling, sigma.size)
+    sigma = positive_vector("deviations", deviations)
+    b = clipped_scaling(sigma) if scaling is None else positive_vector("scaling", scaling, sigma.size)
     share = probability("clip_probability", clip_probability)
     return math.sqrt(weighted_chi2.isf(share, (b * sigma) ** 2))
 
 
 def theorem_4_radius(deviations: ArrayLike, rows: int) -> float:
     """Theorem 4's closed bound on C at p_C = 1/rows; refused where its condition fails."""
-    sigma, rows = _positive_vector("deviations", deviations), whole("rows", rows, 2)
+    sigma, rows = positive_vector("deviations", deviations), whole("rows", rows, 2)
     most = float(np.sum(sigma**2) / (18 * sigma.max() ** 2))
     if math.log(rows) > most:
         raise ParameterError(
@@ -101,13 +101,13 @@ def theorem_4_radius(deviations: ArrayLike, rows: int) -> float:
 
 def gaussian_error(ranges: ArrayLike, epsilon: float, delta: float) -> float:
     """Equation (5): d s_opt^2 |Delta|_2^2."""
-    spans = _positive_vector("ranges", ranges)
+    spans = positive_vector("ranges", ranges)
     return spans.size * float(np.sum(spans**2)) * _s_opt(epsilon, delta) ** 2
 
 
 def elliptical_error(ranges: ArrayLike, epsilon: float, delta: float) -> float:
     """Equation (6): s_opt^2 |Delta|_1^2."""
-    spans = _positive_vector("ranges", ranges)
+    spans = positive_vector("ranges", ranges)
     return float(spans.sum()) ** 2 * _s_opt(epsilon, delta) ** 2
 
 
@@ -119,22 +119,22 @@ def clipped_error(
     scaling: ArrayLike | None = None,
 ) -> float:
     """Equation (9): (2 C s_opt)^2 sum b_j^{-2}, which is (2 C s_opt)^2 (sum sigma)^2 at Lemma 4.1's b."""
-    sigma = _positive_vector("deviations", deviations)
-    b = clipped_scaling(sigma) if scaling is None else _positive_vector("scaling", scaling, sigma.size)
+    sigma = positive_vector("deviations", deviations)
+    b = clipped_scaling(sigma) if scaling is None else positive_vector("scaling", scaling, sigma.size)
     radius = clipping_radius(sigma, clip_probability, b)
     return (2 * radius * _s_opt(epsilon, delta)) ** 2 * float(np.sum(b**-2.0))
 
 
 def theorem_4_error(deviations: ArrayLike, rows: int, epsilon: float, delta: float) -> float:
     """Theorem 4: an upper bound on `clipped_error` at p_C = 1/rows."""
-    sigma = _positive_vector("deviations", deviations)
+    sigma = positive_vector("deviations", deviations)
     radius = theorem_4_radius(sigma, rows)
     return (2 * radius * _s_opt(epsilon, delta) * float(sigma.sum())) ** 2
 
 
 def bounded_gain(ranges: ArrayLike) -> float:
     """Error of Algorithm 1 over that of Algorithm 2: d |Delta|_2^2 / |Delta|_1^2, in [1, d)."""
-    spans = _positive_vector("ranges", ranges)
+    spans = positive_vector("ranges", ranges)
     return spans.size * float(np.sum(spans**2)) / float(spans.sum()) ** 2
 
 
@@ -145,7 +145,7 @@ def clipped_gain(deviations: ArrayLike, clip_probability: float) -> float:
     every case computed, and in theory for small p_C: sigma^2 weakly majorises mean(sigma) sigma, so that its
     weighted sum has the larger quantiles far enough out.
     """
-    sigma = _positive_vector("deviations", deviations)
+    sigma = positive_vector("deviations", deviations)
     plain = clipping_radius(sigma, clip_probability, np.ones(sigma.size))
     scaled = clipping_radius(sigma, clip_probability)
     return sigma.size * (plain / (scaled * float(sigma.sum()))) ** 2
@@ -172,7 +172,7 @@ def elliptical(
 ) -> SumRelease:
     """Algorithm 2: noise by range. `scaling` is any b of norm 1; Theorem 3's by default."""
     x, spans = _bounded(rows, lower, upper)
-    b = bounded_scaling(spans) if scaling is None else _positive_vector("scaling", scaling, spans.size)
+    b = bounded_scaling(spans) if scaling is None else positive_vector("scaling", scaling, spans.size)
     if not math.isclose(float(np.linalg.norm(b)), 1.0, rel_tol=1e-9):
         raise ParameterError("scaling", "a vector of norm 1", float(np.linalg.norm(b)))
     sd = _s_opt(epsilon, delta) * spans / b
@@ -196,10 +196,10 @@ def clipped(
 
     A row outside the ball is moved toward the centre, onto it; that is what makes this private for any row.
     """
-    x = _matrix(rows)
+    x = matrix("rows", rows)
     n, d = x.shape
-    mu, sigma = _finite_vector("centre", centre, d), _positive_vector("deviations", deviations, d)
-    b = clipped_scaling(sigma) if scaling is None else _positive_vector("scaling", scaling, d)
+    mu, sigma = vector("centre", centre, d), positive_vector("deviations", deviations, d)
+    b = clipped_scaling(sigma) if scaling is None else positive_vector("scaling", scaling, d)
     # 1/n is no probability below 1 for a single row; half the mass is then as good a default as any.
     radius = clipping_radius(sigma, min(1 / n, 0.5) if clip_probability is None else clip_probability, b)
     scaled = (x - mu) * b
@@ -232,8 +232,8 @@ def _s_opt(epsilon: float, delta: float) -> float:
 
 
 def _bounded(rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
-    x = _matrix(rows)
-    low, high = _finite_vector("lower", lower, x.shape[1]), _finite_vector("upper", upper, x.shape[1])
+    x = matrix("rows", rows)
+    low, high = vector("lower", lower, x.shape[1]), vector("upper", upper, x.shape[1])
     if not np.all(high > low):
         raise ParameterError("upper", "above lower in every coordinate")
     # The guarantee rests on the ranges, so rows outside are refused, not moved; the message names no value.
@@ -241,30 +241,3 @@ def _bounded(rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Array
     if outside.size:
         raise ParameterError("rows", f"within [lower, upper]; columns {outside.tolist()} are not")
     return x, high - low
-
-
-def _matrix(rows: ArrayLike) -> Array:
-    x = np.asarray(rows, dtype=np.float64)
-    if x.ndim != 2 or x.size == 0 or not np.all(np.isfinite(x)):
-        raise ParameterError("rows", "a matrix of finite numbers, one row a person")
-    return x
-
-
-def _finite_vector(name: str, values: ArrayLike, size: int | None = None) -> Array:
-    vector = np.asarray(values, dtype=np.float64)
-    allowed = "a vector of finite numbers" if size is None else f"{size} finite numbers"
-    if (
-        vector.ndim != 1
-        or vector.size == 0
-        or size not in (None, vector.size)
-        or not np.all(np.isfinite(vector))
-    ):
-        raise ParameterError(name, allowed)
-    return vector
-
-
-def _positive_vector(name: str, values: ArrayLike, size: int | None = None) -> Array:
-    vector = _finite_vector(name, values, size)
-    if not np.all(vector > 0):
-        raise ParameterError(name, "positive in every coordinate")
-    return vector

@@ -71,9 +71,7 @@ def draw(
 ) -> Array:
     """One release of a setting; one block if `blocks` is not given."""
     checks.one_of("setting", setting, ("A", "B", "C"))
-    x = np.asarray(rows, dtype=np.float64)
-    if x.ndim != 2 or x.size == 0 or not np.isfinite(x).all():
-        raise ParameterError("rows", "a matrix of finite numbers, one row a person", x.shape)
+    x = checks.matrix("rows", rows)
     sizes = _sizes(len(x) if blocks is None else blocks)
     if sum(sizes) != len(x):
         raise ParameterError("blocks", f"of {len(x)} rows in all", sum(sizes))

@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import Calibration
+from trimask_theory.checks import Calibration, matrix
 from trimask_theory.gaussian import local_noise
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms import least_squares
@@ -56,9 +56,7 @@ class RelativeSet:
 
 def of_rows(rows: ArrayLike) -> RelativeSet:
     """Definitions 6 and 7 of a matrix [B, b] of rows, the response last."""
-    data = np.asarray(rows, dtype=np.float64)
-    if data.ndim != 2 or data.shape[1] < 2 or not np.isfinite(data).all():
-        raise ParameterError("rows", "a matrix of finite numbers with at least 2 columns", data.shape)
+    data = matrix("rows", rows, "a matrix of finite numbers with at least 2 columns", columns=2)
     count, columns = data.shape
     # The last row of the lower factor of D'D is (L^{-1} B'b, |e|), so whitened rows end in e_i/|e|.
     upper: Array = np.asarray(np.linalg.qr(data, mode="r"), dtype=np.float64)
@@ -120,10 +118,8 @@ def gaussian_calibrate(relative_set: RelativeSet, epsilon: float, delta: float) 
 
 def gaussian_release(gram: ArrayLike, sigma: float, normals: NormalSource) -> Array:
     """One draw of M_sigma^rel: the least squares solution from D'D, the response last, plus N(0, sigma^2 I), in doubles."""
-    matrix = np.asarray(gram, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
-        raise ParameterError("gram", "a square matrix, at least 2 x 2", matrix.shape)
-    solution = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+    products = matrix("gram", gram, "a square matrix, at least 2 x 2", columns=2, square=True)
+    solution = np.linalg.solve(products[:-1, :-1], products[:-1, -1])
     return np.asarray(solution + sigma * normals.standard_normal(solution.shape))
 
 

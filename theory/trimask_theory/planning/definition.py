@@ -5,6 +5,8 @@ is for planning alone: it is no part of the study, and nothing of the study's ow
 the mean and deviation given, cut at their bounds; choices have the shares given; correlations are those of the normal
 variables behind. What is left out is taken as uncorrelated, with its mean in the middle (or at `centre`) and a deviation
 of a quarter of the range (or half of `scale`), and equal shares.
+
+The parts of a study that do not depend on its suite.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from trimask_core.basics.errors import StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
 from trimask_core.crypto.sealing import SEALINGS, Sealing
 from trimask_core.form.form import Form
-from trimask_core.study.definition import SuiteName
-from trimask_core.study.guarantee import Budget
-from trimask_core.study.party import Web
+from trimask_core.study.definition import Study, SuiteName, SuiteSettings
+from trimask_core.study.guarantee import Budget, Protection
+from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.weight import Weight
 
@@ -220,4 +222,55 @@ class StudyDefinition:
             self,
             privacy=replace(self.privacy, **privacy),
             collection=replace(self.collection, **collection),
+        )
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A definition with its parties and its day."""
+
+    definition: StudyDefinition
+    collector: Party
+    right: tuple[Party, ...]
+    left: tuple[Party, ...]
+    tls_roots: str
+    now_ms: int
+    owner_key: bytes = b""
+
+    def study(
+        self,
+        suite: SuiteSettings,
+        protection: Protection,
+        weight: Weight | None = None,
+    ) -> Study:
+        """The study with these settings of its suite; `weight` is the definition's unless given."""
+        definition, plan = self.definition, self.definition.collection
+        signer = plan.admission_signer or ("owner" if plan.admission == "invited" else "")
+        if not self.owner_key:
+            raise StudyError(
+                "a study names the key with which its owner orders it closed, and none was given: --owner DIR"
+            )
+        return Study(
+            title=definition.title,
+            purpose=definition.purpose,
+            contact=definition.contact,
+            created_ms=self.now_ms,
+            schema=definition.schema,
+            protection=protection,
+            suite=suite,
+            release_rows=plan.release_rows,
+            collector=self.collector,
+            right=self.right,
+            left=self.left,
+            tls_roots=self.tls_roots,
+            admission=plan.admission,
+            admission_signer=signer,
+            owner_key=self.owner_key.hex(),
+            reminders=plan.reminders,
+            access=plan.access,
+            sealing=plan.sealing,
+            licence=definition.licence,
+            web=definition.web,
+            form=None if definition.form is None else definition.form.created(self.now_ms),
+            weight=definition.weight if weight is None else weight,
         )

@@ -20,7 +20,7 @@ from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.weight import MOST_STEPS, Weight
 from trimask_theory.moments import moments_noise
-from trimask_theory.planning.draft import Draft
+from trimask_theory.planning.definition import Draft
 
 _NO_ROOM = ("overflow", "moments_overflow")
 """Why a study is impossible whose totals do not fit."""

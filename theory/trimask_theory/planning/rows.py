@@ -6,7 +6,7 @@ tau is the least scale of the noise columns for the largest block (2 n - 1 rows)
 grid is the finest that leaves the components of scale 2 R / mu their headroom.
 Assumptions and basis: those of `masked_noise`, `trimask_core.rows.noise_columns` and `trimask_core.rows.grid`.
 
-Of what is recomputed the basis is that of `masked_noise`, `honest_rows` and `accounting`; nothing the study states is
+Of what is recomputed the basis is that of `masked_noise` and `accounting`; nothing the study states is
 taken for granted.
 """
 
@@ -38,9 +38,8 @@ from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_theory.accounting import MaskedRelease
 from trimask_theory.accounting.studies import gaussian_cover, rounding
-from trimask_theory.masking import honest_rows, masked_noise
-from trimask_theory.planning.definition import CollectionPlan, PrivacyTarget
-from trimask_theory.planning.draft import Draft
+from trimask_theory.masking import masked_noise
+from trimask_theory.planning.definition import CollectionPlan, Draft, PrivacyTarget
 
 
 def verify(study: Study) -> None:
@@ -161,17 +160,7 @@ def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, 
     lower, upper = guarantee.enclosed
     fits = lower <= got * (1 + 1e-6) and got <= upper * (1 + 1e-6)
     if fits and masked_noise.can_certify():
-        protection = study.protection
-        least, most = masked_noise.delta(
-            guarantee.epsilon,
-            protection.sigma,
-            rows,
-            study.attributes,
-            "unit" if guarantee.neighbours.relation == "unit" else "record",
-            protection.row_norm,
-            certified=True,
-            rounding=rounding(study),
-        )
+        least, most = _enclosed(guarantee, study.protection.sigma, rows, study)
         fits = lower <= most and least <= upper
     if not fits:
         raise StudyError(
@@ -182,7 +171,7 @@ def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, 
 
 def _verify_honest_rows(study: Study, protect: masked_noise.Protection, delta: float) -> None:
     protection = study.protection
-    wanted = honest_rows.table(
+    wanted = masked_noise.honest_table(
         study.release_rows,
         study.rows.block_rows,
         delta,
@@ -362,7 +351,7 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
             replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
             for guarantee, rows in ((public, draft.release_rows), (collector, draft.rows.block_rows))
         )
-    honest = honest_rows.table(
+    honest = masked_noise.honest_table(
         draft.release_rows,
         draft.rows.block_rows,
         privacy.delta,
@@ -384,15 +373,13 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     )
 
 
-def _enclosed(guarantee: Guarantee, sigma: float, rows: int, draft: Study) -> tuple[float, float]:
-    row_norm = draft.protection.row_norm
-    return masked_noise.delta(
+def _enclosed(guarantee: Guarantee, sigma: float, rows: int, study: Study) -> tuple[float, float]:
+    return masked_noise.enclosed_delta(
         guarantee.epsilon or 0.0,
         sigma,
         rows,
-        draft.attributes,
+        study.attributes,
         "unit" if guarantee.neighbours.relation == "unit" else "record",
-        row_norm,
-        certified=True,
-        rounding=rounding(draft),
+        study.protection.row_norm,
+        rounding=rounding(study),
     )

@@ -14,8 +14,7 @@ from trimask_core.basics.randomness import RandomSource
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_theory.planning import moments, rows
-from trimask_theory.planning.definition import StudyDefinition
-from trimask_theory.planning.draft import Draft
+from trimask_theory.planning.definition import Draft, StudyDefinition
 from trimask_theory.planning.study_definition import check_definition
 
 

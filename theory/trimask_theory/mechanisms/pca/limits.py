@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.basics.errors import ParameterError
-from trimask_theory.checks import non_negative, positive, whole
+from trimask_theory.checks import matrix, non_negative, positive, whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,9 +100,7 @@ class Spectrum:
 
 def from_covariance(covariance: ArrayLike, rows: int, components: int) -> Spectrum:
     """The spectrum of a p x p covariance of `rows` rows; masked data give it too, as (AX)^T (AX) / n."""
-    sigma = np.asarray(covariance, dtype=np.float64)
-    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or not np.all(np.isfinite(sigma)):
-        raise ParameterError("covariance", "a square matrix of finite numbers")
+    sigma = matrix("covariance", covariance, "a square matrix of finite numbers", square=True)
     p = sigma.shape[0]
     scale = float(np.abs(sigma).max(initial=0.0))
     if not np.allclose(sigma, sigma.T, rtol=0, atol=1e-9 * scale):
@@ -129,9 +127,7 @@ def from_covariance(covariance: ArrayLike, rows: int, components: int) -> Spectr
 
 def from_rows(data: ArrayLike, components: int) -> Spectrum:
     """The spectrum of data whose rows already have norm at most sqrt(p)."""
-    x = np.asarray(data, dtype=np.float64)
-    if x.ndim != 2 or x.size == 0 or not np.all(np.isfinite(x)):
-        raise ParameterError("data", "a matrix of finite numbers, one row a person")
+    x = matrix("data", data)
     norm = float(np.sqrt(np.max(np.einsum("ij,ij->i", x, x))))
     limit = float(np.sqrt(x.shape[1]))
     if norm > limit * (1 + 1e-9):
@@ -266,15 +262,15 @@ def _excess(beta: float, h: float) -> float:
 def perturbation_variance(spectrum: Spectrum, beta: float, perturbation: ArrayLike) -> float:
     """v of Theorem 5 for Sigma~ = Sigma + E/sqrt(p): the two releases are sqrt(v) apart, as normals are."""
     p, k = spectrum.dimension, spectrum.components
-    matrix = np.asarray(perturbation, dtype=np.float64)
-    if matrix.shape != (p, p) or not np.isfinite(matrix).all():
-        raise ParameterError("perturbation", f"a {p} x {p} matrix of finite numbers", matrix.shape)
-    if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-9 * np.abs(matrix).max()):
+    change = np.asarray(perturbation, dtype=np.float64)
+    if change.shape != (p, p) or not np.isfinite(change).all():
+        raise ParameterError("perturbation", f"a {p} x {p} matrix of finite numbers", change.shape)
+    if not np.allclose(change, change.T, rtol=0, atol=1e-9 * np.abs(change).max()):
         raise ParameterError("perturbation", "symmetric")
     excess = positive("beta", beta) - hilbert(spectrum, spectrum.leading)
     if excess[-1] <= 0:
         raise ParameterError("beta", "above H(l_k), below which a component is lost", beta)
-    turned = spectrum.eigenvectors.T @ matrix @ spectrum.eigenvectors[:, :k]
+    turned = spectrum.eigenvectors.T @ change @ spectrum.eigenvectors[:, :k]
     apart: NDArray[np.float64] = spectrum.leading - spectrum.bulk[:, None]
     linear = float(np.sum(turned[k:] ** 2 * excess / apart))
     both = (1 / apart).T @ (1 / apart) / p

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import rankdata
 
-from trimask_core.basics.errors import ParameterError
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_theory.checks import one_of, positive, whole
+from trimask_theory.checks import matrix, one_of, positive, whole
 from trimask_theory.gaussian import gdp
 from trimask_theory.gaussian.grid_gaussian import NormalSource
 from trimask_theory.mechanisms.pca.limits import (
@@ -167,9 +166,7 @@ def adaptive(
 
 def rank_transform(data: ArrayLike) -> NDArray[np.float64]:
     """r_ij = (2/n)(rank_ij - (n+1)/2), ties by average: centred, within (-1, 1) (equation 31)."""
-    x = np.asarray(data, dtype=np.float64)
-    if x.ndim != 2 or x.size == 0 or not np.all(np.isfinite(x)):
-        raise ParameterError("data", "a matrix of finite numbers, one row a person")
+    x = matrix("data", data)
     n = x.shape[0]
     ranks = np.asarray(rankdata(x, method="average", axis=0), dtype=np.float64)
     return np.asarray(2 / n * (ranks - (n + 1) / 2), dtype=np.float64)

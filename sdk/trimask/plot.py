@@ -1,4 +1,10 @@
-"""The pictures: forest plots, histograms, life tables, scree plots, and planned precision.
+"""Pictures, one call each. matplotlib is imported when the first one is drawn.
+
+trimask.plot.coefficients(fit, naive)                  # coefficients with sampling and privacy intervals
+trimask.plot.scree(trimask.fit.pca(dataset))           # eigenvalues over the noise floor
+trimask.plot.histogram(trimask.fit.histogram(dataset, "age_group"))     # people an interval, with what noise adds
+trimask.plot.survival(trimask.fit.survival(dataset, "years", "died"))   # a life table's curve
+trimask.plot.precision(epsilon=1, delta=1e-6, attributes=6)    # before a study: error against rows
 
 A forest plot has coefficients with their intervals; a scree plot variances of components, their intervals, and the floor
 below which noise alone reaches; planned precision is a coefficient's standard error against rows and release size. Colours
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
 
     from trimask_theory.masking.masked_noise import Protection
 
+
+__all__ = ["coefficients", "histogram", "precision", "scree", "survival"]
 
 INK, GREY = "#222222", "#555555"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#aa4499"
