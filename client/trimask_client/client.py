@@ -17,7 +17,6 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError
 
 from trimask_client.records import Unfinished
-from trimask_client.study_words import check_study_id, explain_study
 from trimask_client.submission_status import SpentBudget, ask_budget, ask_submission
 from trimask_client.transport import Endpoint, H2Transport, Transport, Unreachable, at_once
 from trimask_core.basics.clock import Backoff
@@ -32,7 +31,8 @@ from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.identity import verify
 from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, Sealing, sealing_key_message
-from trimask_core.study.definition import Study
+from trimask_core.explain.statement import explain_study
+from trimask_core.study.definition import Study, check_study_id
 from trimask_core.study.signed import SignedStudy
 from trimask_core.study.verify_guarantee import check_claims
 from trimask_core.submit.institutions import Directory, Standing, known_parties, require_known

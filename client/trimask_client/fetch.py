@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 
-from trimask_client.study_words import check_study_id
 from trimask_client.transport import (
     Endpoint,
     H2Transport,
@@ -33,7 +32,7 @@ from trimask_client.transport import (
 from trimask_core.basics.encoding import canonical_json
 from trimask_core.basics.errors import Refused, StudyError, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.study.definition import Study
+from trimask_core.study.definition import Study, check_study_id
 from trimask_core.study.party import check_origin, short_code
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation, Link

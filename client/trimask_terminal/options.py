@@ -24,6 +24,14 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def confirmed(question: str) -> bool:
+    """Whether a person at the terminal says yes; who says nothing says no."""
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
 def at_least_one(text: str) -> int:
     """A whole number from 1 on; for argparse's `type`."""
     try:

@@ -31,6 +31,7 @@ from trimask_core.study.weaknesses import Weakness, weaknesses
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_core.suites import AnyReport, collusion_of
 from trimask_proto.v1 import governance_pb2
+from trimask_terminal.options import confirmed
 
 
 def make_console() -> Console:
@@ -365,14 +366,7 @@ def agreed_to(
     for sentence in approval_words(study, role):
         console.print(f"- {sentence}")
     console.print("- What it promises was recomputed on this machine, and holds.")
-    return sure or _agreed(f"Approve study {study.id.hex()[:16]} as {role}? [y/N] ")
-
-
-def _agreed(question: str) -> bool:
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return sure or confirmed(f"Approve study {study.id.hex()[:16]} as {role}?")
 
 
 # The steps of a chain that a reader needs; multiplying and adding known things is left out.

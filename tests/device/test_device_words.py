@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_client.study_words import explain_study
 from trimask_core.basics.errors import StudyError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.explain.statement import explain_study
 from trimask_core.form.form import Form
 from trimask_core.rows import collusion
 from trimask_core.study.guarantee import Neighbours, Protection
@@ -184,5 +184,5 @@ def test_a_receipt_verifies_later_and_not_for_another_study(device_lab: Any, mad
 def test_preparing_needs_no_transport(made_study: Any, answers: Any) -> None:
     client = Client(made_study.signed, source=DeterministicRandom("words"))
     client.prepare(answers)
-    assert client._transport._made is None  # type: ignore[attr-defined]
+    assert client._transport._slots == {}  # type: ignore[attr-defined]
     client.close()

@@ -22,12 +22,12 @@ import pytest
 from trimask_cli import invitations
 from trimask_client import Client, Queue
 from trimask_client.grpc_channel import plain_errors
-from trimask_client.study_words import explain_study
 from trimask_client.transport import Endpoint, H2Transport, Unreachable
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.identity import SigningKey
+from trimask_core.explain.statement import explain_study
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimask_client.study_words import explain_study
 from trimask_core.basics.encoding import canonical_json
 from trimask_core.explain.facts import whole_truth
 from trimask_core.explain.sentences import plain_truth
+from trimask_core.explain.statement import explain_study
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Neighbours
 from trimask_core.study.weight import Weight

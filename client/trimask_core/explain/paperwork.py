@@ -10,12 +10,9 @@ code for each.
 from __future__ import annotations
 
 import datetime as dt
-import json
-from functools import cache
-from pathlib import Path
 
 from trimask_core.explain import statement
-from trimask_core.explain.sentences import catalogue, plain_truth, told_line
+from trimask_core.explain.sentences import catalogue, plain_truth, read_words, told_line
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.schema import Attribute
@@ -23,15 +20,8 @@ from trimask_core.study.signed import SignedStudy
 from trimask_core.study.weaknesses import weaknesses
 
 
-@cache
-def _sentences() -> dict[str, str]:
-    path = Path(__file__).parent / "words" / "paperwork.json"
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def _say(key: str, **values: object) -> str:
-    return _sentences()[key].format(**values)
+    return read_words("paperwork")[key].format(**values)
 
 
 def paperwork(signed: SignedStudy, language: str = "en", formula: str = "") -> dict[str, str]:
@@ -177,29 +167,13 @@ def _data_plan(study: Study) -> str:
     return "\n\n".join([*parts, _say("fill.data")])
 
 
-def _receivers(study: Study) -> str:
-    return ", ".join(statement.party_words(study, f"R{k}") for k in range(1, len(study.right) + 1))
-
-
-def _promised(study: Study) -> list[str]:
-    budget = study.protection.budget
-    if budget is not None:
-        return [statement.with_budget(study, statement.purses_of(budget))]
-    if not study.protection.sigma:
-        return [statement.without_noise(study)]
-    return [
-        statement.say("towards", who=one.who, promise=statement.guarantee_words(one.guarantee))
-        for one in statement.promises(study)
-    ]
-
-
 def _assessment(study: Study) -> str:
     parts = [_head(study, _say("dpia.title")), _say("dpia.alone")]
     parts += [_say("dpia.asked", count=len(study.schema.attributes)), _say("dpia.words")]
-    said = [statement.way(study, _receivers(study)), *statement.notes(study)]
+    said = [statement.way(study), *statement.notes(study)]
     parts += [*(f"> {sentence}" for sentence in said), _holdings(study), f"## {_say('dpia.risks')}"]
     risks = [
-        *_promised(study),
+        *statement.promised(study),
         "\n".join(statement.honest_people(study)),
         statement.colluders(study),
         told_line(study),
@@ -228,7 +202,13 @@ def _preregistration(study: Study, formula: str) -> str:
     if study.protection.budget is not None:
         people = _say("prereg.budget")
     parts = [_head(study, _say("prereg.title")), _say("prereg.fixed", day=day), f"## {_say('variables')}"]
-    parts += [_variables(study), f"## {_say('prereg.people')}", people, _say("fill.stop"), *_promised(study)]
+    parts += [
+        _variables(study),
+        f"## {_say('prereg.people')}",
+        people,
+        _say("fill.stop"),
+        *statement.promised(study),
+    ]
     if study.protection.sigma:
         parts.append(_say("prereg.sigma", sigma=f"{study.protection.sigma:.4g}"))
     if study.pilot is not None:

@@ -25,12 +25,16 @@ _MOST_NAMED = (
 
 
 @cache
+def read_words(name: str) -> dict[str, str]:
+    """The sentences of words/<name>.json."""
+    found: dict[str, str] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
 def catalogue(language: str) -> dict[str, str]:
     """The sentences nearest to a language tag ("de-AT" -> "de")."""
     tag = language.replace("_", "-").split("-")[0].lower()
-    tag = tag if tag in LANGUAGES else "en"
-    found: dict[str, str] = json.loads((_FOLDER / f"{tag}.json").read_text(encoding="utf-8"))
-    return found
+    return read_words(tag if tag in LANGUAGES else "en")
 
 
 @dataclass(frozen=True)

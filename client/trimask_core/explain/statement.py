@@ -1,4 +1,4 @@
-"""The exact statement: what a study's suite does, promises and rests on, in the English that institutions sign.
+"""A study in words, and its exact statement: what its suite does, promises and rests on, in the English of those who sign.
 
 Its sentences are in words/exact.json, which the page has too. They are true whatever program one of the parties
 runs, or say where they count on the agreed one; of the moments suite's secrecy, whatever program up to all but one of the
@@ -7,45 +7,33 @@ right providers run.
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
 
+from trimask_core.explain.sentences import catalogue, read_words, strength_lines, told_line
 from trimask_core.rows.collusion import guess_words
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Towards, factor_words
+from trimask_core.study.schema import Attribute
+from trimask_core.study.verify_guarantee import check_claims
+from trimask_core.study.weaknesses import weaknesses
+from trimask_core.submit.institutions import Standing
 from trimask_core.suites import collusion_of, moments_collusion
-
-
-@cache
-def sentences() -> dict[str, str]:
-    """The exact statement's catalogue."""
-    path = Path(__file__).parent / "words" / "exact.json"
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-@cache
-def _duties() -> dict[str, str]:
-    """What the node of each role does, for whoever approves a study for it."""
-    path = Path(__file__).parent / "words" / "duties.json"
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def say(key: str, **values: object) -> str:
     """One sentence with its values."""
-    return sentences()[key].format(**values)
+    return read_words("exact")[key].format(**values)
 
 
 def _is_rows(study: Study) -> bool:
     return isinstance(study.suite, RowsSettings)
 
 
-def way(study: Study, receivers: str) -> str:
+def way(study: Study) -> str:
     """What a device does with answers before they leave it, and who gets the parts."""
     parts = len(study.right)
+    receivers = ", ".join(party_words(study, f"R{k}") for k in range(1, parts + 1))
     if _is_rows(study):
         noise = say("way.noise" if study.protection.sigma else "way.plain")
         return say("way.rows", noise=noise, parts=parts, receivers=receivers)
@@ -94,8 +82,8 @@ def duty(study: Study, role: str) -> str:
     """What the node in `role` does."""
     kind = {"R": "right", "L": "left"}.get(role[0], role)
     whose = unmasked_by(study, role)
-    more = _duties()["rows.unmasks"].format(whose=" and ".join(whose)) if whose else ""
-    return f"{_duties()[f'{study.suite.name}.{kind}']} {more}".rstrip()
+    more = read_words("duties")["rows.unmasks"].format(whose=" and ".join(whose)) if whose else ""
+    return f"{read_words('duties')[f'{study.suite.name}.{kind}']} {more}".rstrip()
 
 
 def unmasked_by(study: Study, role: str) -> list[str]:
@@ -188,3 +176,81 @@ def withdrawal(study: Study) -> str:
     if _is_rows(study):
         return say("withdrawal.rows", others=study.rows.block_rows - 1)
     return say("withdrawal.moments")
+
+
+def explain_study(study: Study, *, checked: bool = False, parties: Sequence[Standing] = ()) -> str:
+    """Plain text, a paragraph a subject.
+
+    `checked`: it also says what of its promise a device cannot work out; `parties`: and which institutions it knows.
+    """
+    parts = [
+        f"{study.title}\n{study.purpose}",
+        f"Asked by {party_words(study, 'collector')}. Contact: {study.contact}.",
+        "You are asked for: " + "; ".join(map(_question, study.schema.attributes)) + ".",
+        *_known(parties),
+        way(study),
+        _strength(study),
+        _promises(study, checked=checked),
+        *_weak(study),
+        colluders(study),
+        *notes(study),
+        withdrawal(study),
+        f"{say('id', id=study.id.hex())} Compare it with the one in your invitation.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _known(parties: Sequence[Standing]) -> list[str]:
+    """Who is in a directory of this device, under which name, and who is not."""
+    if not parties:
+        return []
+    lines = [
+        f"{item.organisation} ({item.role}) is known to this device as {item.known_as}, by {item.keeper}."
+        for item in parties
+        if item.known_as is not None
+    ]
+    unknown = [f"{item.organisation} ({item.role})" for item in parties if item.known_as is None]
+    if unknown:
+        lines.append(
+            f"Not known to this device: {', '.join(unknown)}. They have signed this study, but nobody this device trusts "
+            "says who they are; whoever made the study may have made them up. Ask who invited you if in doubt."
+        )
+    return ["\n".join(lines)]
+
+
+def _question(attribute: Attribute) -> str:
+    name = attribute.label or attribute.name
+    if attribute.kind == "categorical":
+        return f"{name} ({', '.join(attribute.levels)})"
+    if attribute.kind == "binary":
+        return f"{name} (yes or no)"
+    low, high = attribute.bounds
+    return f"{name} ({low:g} to {high:g}{' ' + attribute.unit if attribute.unit else ''})"
+
+
+def _strength(study: Study) -> str:
+    """On the one scale, and who can tell that somebody took part."""
+    say = catalogue("en")
+    lines = [
+        f"{say['study.promised']}:",
+        *(f"- {line}" for line in strength_lines(study)),
+        say["note"],
+        told_line(study),
+    ]
+    return "\n".join(lines)
+
+
+def _promises(study: Study, *, checked: bool) -> str:
+    lines = promised(study)
+    if study.protection.budget is not None:
+        return lines[0]
+    if not study.protection.sigma:
+        return f"{lines[0]} {say('exact.known')}"
+    lines += [say("unchecked", what=what) for what in check_claims(study)] if checked else []
+    return "\n".join([*lines, *honest_people(study)]) or say("towards.nobody")
+
+
+def _weak(study: Study) -> list[str]:
+    """Weaknesses of the study that its owner was told as well; a device cannot repair them."""
+    found = weaknesses(study)
+    return ["\n".join(["This study is weak in this:", *(f"- {item.why}" for item in found)])] if found else []

@@ -396,6 +396,16 @@ class Study(StudySettings):
         return study
 
 
+def check_study_id(study: Study, wanted: bytes | str) -> None:
+    """Raise `StudyError` unless this is the study with the id `wanted` (bytes or hexadecimal digits)."""
+    text = wanted.hex() if isinstance(wanted, bytes) else wanted.strip().lower()
+    if study.id.hex() != text:
+        raise StudyError(
+            f"this is not the study of the invitation: its id begins {study.id.hex()[:12]}, the invitation's "
+            f"{text[:12]}. Take no part, and ask who invited you."
+        )
+
+
 _NESTED = {"schema", "protection", "suite", "collector", "form", "web", "weight", "pilot"}
 _WHERE_SO = {"reminders", "weight", "pilot", "sealing"}
 """In the canonical form only where they say something."""

@@ -34,7 +34,7 @@ from trimask_core.submit.institutions import Directory, load_directories
 from trimask_core.submit.invitation import Invitation, Link
 from trimask_core.submit.receipt import Receipt, is_receipt, read_receipt, receipt_link
 from trimask_terminal.exits import Exit, NothingThere
-from trimask_terminal.options import print_json
+from trimask_terminal.options import confirmed, print_json
 from trimask_terminal.running import made
 
 
@@ -107,7 +107,7 @@ def join(args: argparse.Namespace, queue: Queue) -> int:
             raise ConfigError(
                 "give --id with the study id of your invitation, or --yes if you have compared it"
             )
-        if input("\nIs this the id in your invitation? [y/N] ").strip().lower() not in ("y", "yes"):
+        if not confirmed("\nIs this the id in your invitation?"):
             raise StudyError("not joined")
     invited = {} if link is None or link.invitation is None else {"invitation": link.invitation}
     joined = queue.join(signed, study_id, **invited)
@@ -127,7 +127,7 @@ def institutions(args: argparse.Namespace, _queue: Queue) -> int:
                 raise ConfigError(
                     "give --keeper with the key its keeper tells you, or --yes if you have compared it"
                 )
-            if input("Is this the key its keeper tells you? [y/N] ").strip().lower() not in ("y", "yes"):
+            if not confirmed("Is this the key its keeper tells you?"):
                 raise ConfigError("not added")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / f"{book.keeper_key.hex()[:16]}.json").write_text(book.to_json(), encoding="utf-8")
@@ -190,7 +190,7 @@ def _agreed(args: argparse.Namespace, form: Form, answers: dict[str, object]) ->
             "this study asks for consent: run `answer` in a terminal to read it and agree, or give --agree if the "
             "person has read it, agrees and may take part"
         )
-    if input("\nDo you agree, and may you take part? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not confirmed("\nDo you agree, and may you take part?"):
         raise StudyError("not agreed to; nothing was sealed")
 
 
@@ -380,8 +380,8 @@ def _sure(args: argparse.Namespace, submission_id: bytes) -> bool:
     """A person is asked, for nothing brings the answers back; a script is not."""
     if args.yes or not sys.stdin.isatty():
         return True
-    asked = f"Withdraw {submission_id.hex()}? It cannot be undone, and you may not be able to answer again. [y/N] "
-    if input(asked).strip().lower() in ("y", "yes"):
+    asked = f"Withdraw {submission_id.hex()}? It cannot be undone, and you may not be able to answer again."
+    if confirmed(asked):
         return True
     print("Not withdrawn.")
     return False
@@ -415,7 +415,7 @@ def send_table(args: argparse.Namespace) -> int:
         if not args.agree:
             if args.json or not sys.stdin.isatty():
                 raise ConfigError("give --agree if all people in the table have agreed to take part")
-            if input("\nHave they all agreed to take part? [y/N] ").strip().lower() not in ("y", "yes"):
+            if not confirmed("\nHave they all agreed to take part?"):
                 raise StudyError("not agreed to; nothing was sent")
         if people.unused:
             print(f"Not asked by the study, so left out: {', '.join(people.unused)}", file=sys.stderr)

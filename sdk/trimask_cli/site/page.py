@@ -27,8 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimask_core.basics.errors import ConfigError
-from trimask_core.explain import statement
-from trimask_core.explain.sentences import LANGUAGES, catalogue
+from trimask_core.explain.sentences import LANGUAGES, catalogue, read_words
 from trimask_core.moments import collusion as moments_collusion
 from trimask_core.rows import collusion as rows_collusion
 
@@ -199,7 +198,7 @@ _CHARSET = '<meta charset="utf-8">'
 
 def words() -> dict[str, bytes]:
     """The page's modules of words, which no folder has: a JSON object a language, and the exact statement's sentences."""
-    exact = statement.sentences() | rows_collusion.WORDS | moments_collusion.WORDS
+    exact = read_words("exact") | rows_collusion.WORDS | moments_collusion.WORDS
     said = {"exact": exact, **{tag: catalogue(tag) for tag in LANGUAGES}}
     return {
         f"page/words/{name}.js": f"export default {json.dumps(texts, ensure_ascii=False, indent=1)};\n".encode()
