@@ -148,7 +148,7 @@ def _results(source: Any) -> list[Any]:
     return [
         ols, ols.predict([{"x": 1, "yes": 0, "g": "a"}]), fit.ridge(source, FORMULA, penalty=0.01), fit.describe(source),
         fit.crosstab(source, "g", "yes"), fit.means(source, "y", "g"), fit.partial_correlations(source, ["x", "y"]),
-        fit.pca(source, ["x", "y"]), fit.summary_col([ols]),
+        fit.pca(source, ["x", "y"]), fit.summary_col([ols]), fit.lasso(source, FORMULA, penalty=0.01),
     ]  # fmt: skip
 
 

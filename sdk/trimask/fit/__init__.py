@@ -9,6 +9,7 @@
 | `linear_probability`     | yes              | sampling and privacy                                        |
 | `logit`                  | yes              | sampling and privacy; of groups, or synthetic records       |
 | `ridge`                  | yes              | sampling and privacy, about the penalised coefficients      |
+| `lasso`, `elastic_net`   | yes              | none: a selection has none of first order; `bootstrap` it   |
 | `mediation`              | yes              | sampling and privacy, by Sobel and by bootstrap             |
 | `tsls`                   | yes              | sampling and privacy                                        |
 | `describe`               | yes              | sampling and privacy                                        |
@@ -60,6 +61,7 @@ from trimask.fit.prediction import PredictionResults
 from trimask.fit.rates import RateResults, SurvivalResults, rates, survival
 from trimask.fit.results import FTest, LinearResults, TTest
 from trimask.fit.ridge import RidgeResults, ridge
+from trimask.fit.sparse import SparseResults, elastic_net, lasso
 from trimask.fit.two_stage import MediationResults, TSLSResults, mediation, tsls
 from trimask.fit.unavailable_models import ALIASES, INSTEAD, glm, refuse
 
@@ -86,6 +88,7 @@ __all__ = [
     "QuantileResults",
     "RateResults",
     "RidgeResults",
+    "SparseResults",
     "SurvivalResults",
     "TSLSResults",
     "TTest",
@@ -93,9 +96,11 @@ __all__ = [
     "correlations",
     "crosstab",
     "describe",
+    "elastic_net",
     "factor_loadings",
     "glm",
     "histogram",
+    "lasso",
     "linear_probability",
     "logit",
     "means",
