@@ -416,6 +416,7 @@ def test_the_collector_notices_a_log_that_goes_back(place: Lab) -> None:
     async def counts() -> dict[str, int]:  # on the node's own thread, which also saves them
         return collector.refusals.as_dict()
 
+    place.on_loop(provider.audit.record("tried", what="a second entry, whatever ran before"))
     first = place.on_loop(provider.audit.read(0, 1))[0]
     head = place.on_loop(provider.audit.head())
     before = place.on_loop(counts()).get("peer_log_rewritten", 0)
