@@ -23,8 +23,7 @@ from trimask_core.study.definition import Study
 from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
 from trimask_core.submit.submission import SealedSubmission, seal_under
 
-_BATCH = 256  # rows masked at a time: a few megabytes
-_TAGGED = 32  # rows split and tagged at a time: they stay in cache
+_BATCH = 32  # rows made at a time: what is worked out of them stays in cache
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,8 @@ class Gateway:
         for start in range(0, len(people), _BATCH):
             drawn = [self._draw(answers, source) for answers in people[start : start + _BATCH]]
             rows = self._masked(drawn)
-            for first in range(0, len(drawn), _TAGGED):
-                some = drawn[first : first + _TAGGED]
-                payloads = self._payloads(rows[first : first + _TAGGED], some)
-                for each, one in zip(payloads, some, strict=True):
-                    made.append(seal_under(self.study, each, one.withdrawal_key, sealing))
+            for each, one in zip(self._payloads(rows, drawn), drawn, strict=True):
+                made.append(seal_under(self.study, each, one.withdrawal_key, sealing))
         return made
 
     def _draw(self, answers: Mapping[str, object], source: RandomSource) -> _Drawn:

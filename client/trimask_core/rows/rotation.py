@@ -30,6 +30,7 @@ from trimask_core.basics.randomness import RandomSource, Stream
 _CHUNK = 1 << 13  # pairs handled at a time: the temporaries stay in cache
 _LN2 = float.fromhex("0x1.62e42fefa39efp-1")  # written out: math.log is the C library's
 _SQRT_HALF = math.sqrt(0.5)
+_HIGHEST, _FRACTION = np.uint64(1 << 63), (1 << 62) - 1
 # log m = 2 atanh f = 2 f (1 + f^2/3 + f^4/5 + ...), |f| <= 0.172 for m in [sqrt 1/2, sqrt 2): 12 terms are 1e-20.
 _ATANH = tuple(1.0 / (2 * k + 1) for k in range(12))
 _SIN = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(10))
@@ -37,8 +38,9 @@ _COS = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(10))
 
 
 def _horner(coefficients: tuple[float, ...], x: NDArray[np.float64]) -> NDArray[np.float64]:
-    total = np.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
+    total = x * coefficients[-1]
+    total += coefficients[-2]
+    for coefficient in reversed(coefficients[:-2]):
         total *= x
         total += coefficient
     return total
@@ -47,41 +49,39 @@ def _horner(coefficients: tuple[float, ...], x: NDArray[np.float64]) -> NDArray[
 def _pairs(
     radius_words: NDArray[np.uint64], angle_words: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    # In place wherever the value before is needed no more: what is touched stays in cache.
+    # In place wherever the value before is needed no more: what is touched stays in cache. Factors that are powers of two
+    # are put together, and signs are flipped as bits: neither rounds.
     uniform = radius_words.astype(np.float64)  # in (0, 1]
     uniform += 1.0
     uniform *= 2.0**-64
     mantissa, powers = np.frexp(uniform)
-    low = (mantissa < _SQRT_HALF).astype(np.float64)
-    log_uniform = powers - low
-    log_uniform *= _LN2
-    low += 1.0
-    mantissa *= low
+    low = mantissa < _SQRT_HALF
+    square_radius = np.subtract(powers, low, out=uniform)
+    square_radius *= -2.0 * _LN2
+    mantissa *= 1.0 + low
     f = mantissa - 1.0
     mantissa += 1.0
     f /= mantissa
-    rest = _horner(_ATANH, f * f)
-    f *= 2.0
+    rest = _horner(_ATANH, np.multiply(f, f, out=mantissa))
+    f *= -4.0
     rest *= f
-    log_uniform += rest
-    log_uniform *= -2.0
-    np.maximum(log_uniform, 0.0, out=log_uniform)
-    radius = np.sqrt(log_uniform, out=log_uniform)
+    square_radius += rest
+    np.maximum(square_radius, 0.0, out=square_radius)
+    radius = np.sqrt(square_radius, out=square_radius)
+    radius_bits = radius.view(np.uint64)
+    radius_bits ^= angle_words & _HIGHEST
 
-    quadrant = angle_words >> np.uint64(62)
-    angle = (angle_words & np.uint64((1 << 62) - 1)).astype(np.float64)
+    angle = (angle_words & np.uint64(_FRACTION)).astype(np.float64)
     angle *= 2.0**-62
     angle -= 0.5
     angle *= math.pi / 2
-    square = angle * angle
+    square = np.multiply(angle, angle, out=rest)
     sine = _horner(_SIN, square)
     sine *= angle
     cosine = _horner(_COS, square)
-    turned = (quadrant & np.uint64(1)).astype(bool)
+    turned = (angle_words & np.uint64(_FRACTION + 1)).astype(bool)
     first = np.where(turned, -sine, cosine)
     second = np.where(turned, cosine, sine)
-    sign = 1.0 - 2.0 * (quadrant >> np.uint64(1)).astype(np.float64)
-    radius *= sign
     first *= radius
     second *= radius
     return first, second

@@ -12,7 +12,7 @@ Tags of many components are made, and checked, by arrays too: the same numbers a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import Stream
 from trimask_core.rows.device import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.rotation import normals_from_words
+from trimask_core.rows.rotation import Matrix, normals_from_words
 from trimask_core.rows.tags import (
     ELEMENT_BYTES,
     KEY_SCALE,
@@ -39,8 +39,12 @@ Wide = NDArray[np.uint32]
 """Elements of the field of tags, four 32-bit words each, the lowest first: rows, values, words."""
 _WORDS, _WORD = 4, np.uint64(0xFFFFFFFF)
 _KEY_PIECES = 3
+_DIGITS = 3  # times 64 bits: 16 bits each of 8 pieces of an element and 3 of a key's entry
 _BIAS = 1 << 58
+_BIASES = _BIAS * sum(1 << 16 * place for place in range(4 * _DIGITS))
 _PART = 1 << 27
+_TOP = np.uint64((1 << 63) - 1)
+_IN_CACHE = 1 << 14  # values
 
 
 def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[np.int64]:
@@ -51,23 +55,38 @@ def expand_component(seed: bytes, columns: int, scale_steps: float) -> NDArray[n
 
 def expand_components(seeds: Sequence[bytes], columns: int, scale_steps: float) -> NDArray[np.int64]:
     """The components that seeds stand for, a row each: many at once cost little more than one."""
-    streams = [Stream(seed, _LABEL) for seed in seeds]
+    components: NDArray[np.int64] = np.empty((len(seeds), columns), dtype=np.int64)
     even = columns + (columns & 1)
-    words = np.concatenate([stream.words(even) for stream in streams])
-    normals = normals_from_words(words).reshape(len(streams), even)[:, :columns]
-    coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)
-    bits = np.frombuffer(b"".join(stream.read(4 * columns) for stream in streams), dtype="<u4")
-    low = (bits & np.uint32((1 << LOW_BITS) - 1)).reshape(len(streams), columns)
-    components: NDArray[np.int64] = (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
+    for some in in_cache(len(seeds), columns):
+        streams = [Stream(seed, _LABEL) for seed in seeds[some]]
+        words = np.concatenate([stream.words(even) for stream in streams])
+        normals = normals_from_words(words).reshape(len(streams), even)[:, :columns]
+        coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)
+        bits = np.frombuffer(b"".join(stream.read(4 * columns) for stream in streams), dtype="<u4")
+        low = (bits & np.uint32((1 << LOW_BITS) - 1)).reshape(len(streams), columns)
+        components[some] = (coarse << LOW_BITS) + low.astype(np.int64) - (1 << (LOW_BITS - 1))
     return components
 
 
-def expand_keys(seeds: Sequence[bytes], columns: int) -> NDArray[np.int64]:
-    """The vectors of the tag keys that seeds stand for, `TAGS` rows each: those of `trimask_core.rows.tags.expand_key`."""
-    words = [Stream(seed, NORMALS).words(TAGS * columns) for seed in seeds]  # an even number
-    normals = normals_from_words(np.concatenate(words)).reshape(len(seeds), TAGS, columns)
-    normals *= KEY_SCALE
-    return np.rint(normals, out=normals).astype(np.int64)
+def in_cache(rows: int, columns: int) -> Iterator[slice]:
+    """A few rows at a time, so that what is worked out of them stays in cache."""
+    step = max(1, _IN_CACHE // columns)
+    for first in range(0, rows, step):
+        yield slice(first, first + step)
+
+
+def expand_keys(seeds: Sequence[bytes], columns: int) -> Matrix:
+    """The vectors of the tag keys that seeds stand for, `TAGS` rows each: those of `trimask_core.rows.tags.expand_key`.
+
+    Whole numbers below 2^47, which float64 holds exactly.
+    """
+    keys: Matrix = np.empty((len(seeds), TAGS, columns))
+    for some in in_cache(len(seeds), TAGS * columns):
+        words = [Stream(seed, NORMALS).words(TAGS * columns) for seed in seeds[some]]  # an even number
+        normals = normals_from_words(np.concatenate(words)).reshape(-1, TAGS, columns)
+        normals *= KEY_SCALE
+        np.rint(normals, out=keys[some])
+    return keys
 
 
 def expand_spares(seeds: Sequence[bytes], columns: int) -> Wide:
@@ -83,30 +102,35 @@ def read_wide(data: bytes, columns: int) -> Wide:
     return np.frombuffer(data, dtype="<u4").reshape(-1, columns, _WORDS)
 
 
-def inner_products(vectors: NDArray[np.int64] | Wide, keys: NDArray[np.int64]) -> list[list[int]]:
+def inner_products(vectors: NDArray[np.int64] | Wide, keys: Matrix) -> list[list[int]]:
     """For each row of components, or of field elements, its products with the vectors of a key of its own, modulo the prime.
 
     Both sides are split into 16 bits, the highest of a signed number signed: products of two have 32 bits, so that up to
     2^20 of them add up exactly in float64 (a component is below 2^53, an entry of a key below 2^47). The sums are digits
-    of the answer, made positive by `_BIAS` each before they are carried.
+    of the answer, made positive by `_BIAS` each.
     """
     n, tags, columns = keys.shape
+    digits = np.full((n, tags, _DIGITS, 4), _BIAS, dtype="<i8")
+    for some in in_cache(n, 2 * columns):  # an element has eight pieces
+        _add_products(digits[some].reshape(-1, tags, 4 * _DIGITS), vectors[some], keys[some])
+    # Every fourth digit is 64 bits from the one before: together they are one number, without a carry.
+    lanes = np.ascontiguousarray(digits.reshape(n * tags, _DIGITS, 4).transpose(0, 2, 1))
+    found = [
+        (sum(int.from_bytes(lane, "little") << 16 * at for at, lane in enumerate(row)) - _BIASES) % PRIME
+        for row in lanes
+    ]
+    return [found[at : at + tags] for at in range(0, n * tags, tags)]
+
+
+def _add_products(digits: NDArray[np.int64], vectors: NDArray[np.int64] | Wide, keys: Matrix) -> None:
+    n, tags, columns = keys.shape
     one = _pieces(vectors.view("<u2").reshape(n, columns, -1), signed=vectors.dtype == np.int64)
-    wanted = np.ascontiguousarray(keys).view("<u2").reshape(n, tags * columns, 4)[..., :_KEY_PIECES]
-    other = _pieces(wanted, signed=True).reshape(n, _KEY_PIECES, tags, columns)
-    sums = one @ other.reshape(n, _KEY_PIECES * tags, columns).transpose(0, 2, 1)
-    places = one.shape[1] + _KEY_PIECES - 1
-    digits = np.full((n, tags, places + 4), 0, dtype=np.int64)
-    digits[..., :places] = _BIAS
+    wanted = keys.astype("<i8").view("<u2").reshape(n, tags * columns, 4)[..., :_KEY_PIECES]
+    other = _pieces(wanted, signed=True).reshape(n, _KEY_PIECES * tags, columns)
+    sums = (one @ other.transpose(0, 2, 1)).astype(np.int64)
     for piece in range(one.shape[1]):
         part = sums[:, piece].reshape(n, _KEY_PIECES, tags).transpose(0, 2, 1)
-        digits[..., piece : piece + _KEY_PIECES] += part.astype(np.int64)
-    for place in range(places + 3):
-        digits[..., place + 1] += digits[..., place] >> 16
-    written = digits.astype("<u2").reshape(n * tags, -1)
-    bias = _BIAS * sum(1 << 16 * place for place in range(places))
-    found = [(int.from_bytes(row.tobytes(), "little") - bias) % PRIME for row in written]
-    return [found[at : at + tags] for at in range(0, n * tags, tags)]
+        digits[..., piece : piece + _KEY_PIECES] += part
 
 
 def _pieces(halves: NDArray[np.uint16], *, signed: bool) -> NDArray[np.float64]:
@@ -118,32 +142,48 @@ def _pieces(halves: NDArray[np.uint16], *, signed: bool) -> NDArray[np.float64]:
 
 
 def combined(components: NDArray[np.int64], spares: Wide, e: int) -> Wide:
-    """e x + y modulo the prime, place by place, for components x, spare vectors y and one e.
+    """e x + y modulo the prime, place by place, for components x, spare vectors y and one e."""
+    found = np.empty((*components.shape, 2), dtype="<u8")
+    for some in in_cache(*components.shape):
+        _combine(components[some], spares[some], e, found[some])
+    return found.view("<u4")
 
-    x + 2^53, in two parts of 27 bits, times the 32-bit digits of e and of 2^27 e: below 2^60 together, so that digits are
-    carried once and what is above 2^127 is added at the bottom.
-    """
-    shifted = (components + EXACT_INTEGERS).astype(np.uint64)
+
+def _combine(components: NDArray[np.int64], spares: Wide, e: int, out: NDArray[np.uint64]) -> None:
+    """x + 2^53, in two parts of 27 bits, times the 32-bit digits of e and of 2^27 e: below 2^60 together, so that digits are
+    carried once and what is above 2^127 is added at the bottom."""
+    shifted = (components + EXACT_INTEGERS).view(np.uint64)
     low, high = shifted & np.uint64(_PART - 1), shifted >> np.uint64(_PART.bit_length() - 1)
-    weights = zip(*(_digits(value) for value in (e, e * _PART, -e * EXACT_INTEGERS)), strict=True)
-    words = [
-        low * one + high * other + (spares[..., place] + constant)
-        for place, (one, other, constant) in enumerate(weights)
-    ]
+    words: list[NDArray[np.uint64]] = []
+    for place, (one, other, constant) in enumerate(
+        zip(*(_digits(value) for value in (e, e * _PART, -e * EXACT_INTEGERS)), strict=True)
+    ):
+        word = low * one
+        word += high * other
+        word += spares[..., place]
+        word += constant
+        if words:
+            word += words[-1] >> np.uint64(32)
+        words.append(word)
+    above = words[3] >> np.uint64(31)
+    words[3] &= _WORD >> np.uint64(1)
+    for half in range(2):
+        words[2 * half] &= _WORD
+        words[2 * half + 1] <<= np.uint64(32)
+        words[2 * half] |= words[2 * half + 1]
+    bottom, top = words[0], words[2]
     for _ in range(2):  # the second time what is above is 1 at most
-        for place in range(_WORDS - 1):
-            words[place + 1] += words[place] >> np.uint64(32)
-            words[place] &= _WORD
-        words[0] += words[-1] >> np.uint64(31)
-        words[-1] &= _WORD >> np.uint64(1)
-    whole = np.stack(words, axis=-1).astype("<u4")
-    whole[(whole == np.array(_digits(PRIME, reduce=False), dtype="<u4")).all(axis=-1)] = 0
-    return whole
+        bottom += above
+        top += bottom < above
+        above = top >> np.uint64(63)
+        top &= _TOP
+    whole = (bottom == np.uint64(PRIME & (1 << 64) - 1)) & (top == _TOP)
+    bottom[whole] = top[whole] = 0
+    out[..., 0], out[..., 1] = bottom, top
 
 
-def _digits(value: int, *, reduce: bool = True) -> list[np.uint64]:
-    value = value % PRIME if reduce else value
-    return [np.uint64(value >> 32 * place & 0xFFFFFFFF) for place in range(_WORDS)]
+def _digits(value: int) -> list[np.uint64]:
+    return [np.uint64(value % PRIME >> 32 * place & 0xFFFFFFFF) for place in range(_WORDS)]
 
 
 def tag_components(
