@@ -118,7 +118,7 @@ class Intake:
         self._study = study
         self._ledger = ledger
         self._calls = calls
-        self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it, a bit each
+        self._held: dict[bytes, int] = {}  # submission id -> which right providers hold it so far, a bit each
         # Those that all providers hold, in the order in which they became complete. (Incomplete ones may be very many.)
         self._ready: dict[bytes, None] = {}
         self._tokens = [""] * len(study.right)
@@ -214,9 +214,13 @@ class Intake:
                         self._accepted[submission_id] = self._accepted.get(submission_id, 0) | (1 << index)
                     elif mark:
                         self._begun.add(submission_id)
-                    held = self._held[submission_id] = self._held.get(submission_id, 0) | (1 << index)
+                    if submission_id in self._ready:
+                        continue
+                    held = self._held.pop(submission_id, 0) | (1 << index)
                     if held == whole:
                         self._ready[submission_id] = None
+                    else:
+                        self._held[submission_id] = held
                 self.draw_number = max(self.draw_number, page.draw_number)
                 if not page.next_page_token:
                     return True
