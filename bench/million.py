@@ -1,5 +1,7 @@
 """Many people in one study, through SubmitMany: `python -m bench.million --people 1000000 --store own`.
 
+With `--suite rows` until the release is published, blocks and all; its cost is spread over all people in the last column.
+
 With `--store`, an empty PostgreSQL database (`own`: of a server started for this, as tests do), every node has two workers
 on it; else one and SQLite. Some people's
 submissions are made anew, the others are those sealed again under fresh ids, which costs the nodes the same. At each point
@@ -40,7 +42,7 @@ __all__ = ["main", "people_of"]
 _BLOCK = 256
 _MADE = 512
 _AT_ONCE, _TOLD = 2_000, 20_000
-_POINTS = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+_POINTS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 _PATIENCE_SECONDS = 3600.0
 
 
@@ -126,7 +128,19 @@ def _run(live: Live, markers: dict[str, str], options: argparse.Namespace) -> li
         | _point(options.people, options.people, before, now, seconds)
     )
     print(json.dumps(found[-1]), flush=True)
+    _print_growth(found)
     return found
+
+
+def _print_growth(points: Sequence[dict[str, Any]]) -> None:
+    """The points side by side: microseconds a person, since the point before, and megabytes, of each node."""
+    places = [f"{one['people']:,}" + (" closed" if "closing_seconds" in one else "") for one in points]
+    for what, key in (("us CPU a person", "cpu_us_a_person"), ("MB", "memory_mb")):
+        rows = {name: [one[key][name] for one in points] for name in points[0][key]}
+        rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
+        print(f"{what:16}" + "".join(f"{place:>18}" for place in places))
+        for name, values in rows.items():
+            print(f"{name:16}" + "".join(f"{value:18,.0f}" for value in values))
 
 
 def _wait(checked: Callable[[], int], people: int, live: Live) -> None:
