@@ -36,7 +36,7 @@ from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.suites.rows import left_masking, masking_attempt, right_masking, unmasking
+from trimask_server.suites.rows import masking_attempt, provider_masking, unmasking
 from trimask_server.suites.rows.math import RightMask as SentMask
 from trimask_server.suites.rows.math import sum_deliveries
 from trimask_theory.planning.study_definition import load_definition
@@ -91,16 +91,16 @@ class Record:
 
 
 def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
-    original_read = right_masking.RightMaskingServicer._read
-    original_right = right_masking.apply_right_mask
-    original_left = left_masking.apply_left_mask
+    original_read = provider_masking.RightMaskingServicer._read
+    original_right = provider_masking.apply_right_mask
+    original_left = provider_masking.apply_left_mask
     original_unmask = unmasking.unmask_component
     original_sum = masking_attempt.masked_answers
     numbers: dict[int, int] = {}
 
-    def read(self: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
-        made, held = original_read(self, study, k, rows, *more)
-        numbers[id(made)] = k
+    def read(self: Any, study: Study, *more: Any) -> Any:
+        made, held = original_read(self, study, *more)
+        k = numbers[id(made)] = int(self._node.role_in(study)[1:])
         record.components[k] = made
         return made, held
 
@@ -132,9 +132,9 @@ def _record(monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
         record.collector = study.rows.grid.to_float(sum_deliveries(deliveries))
         return original_sum(study, deliveries)
 
-    monkeypatch.setattr(right_masking.RightMaskingServicer, "_read", read)
-    monkeypatch.setattr(right_masking, "apply_right_mask", right)
-    monkeypatch.setattr(left_masking, "apply_left_mask", left)
+    monkeypatch.setattr(provider_masking.RightMaskingServicer, "_read", read)
+    monkeypatch.setattr(provider_masking, "apply_right_mask", right)
+    monkeypatch.setattr(provider_masking, "apply_left_mask", left)
     monkeypatch.setattr(unmasking, "unmask_component", unmask)
     monkeypatch.setattr(masking_attempt, "masked_answers", total)
 

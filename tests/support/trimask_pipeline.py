@@ -12,9 +12,9 @@ from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.shares import expand_component
 from trimask_core.study.definition import Study
 from trimask_server.suites.rows.check import directions, judge, open_component, take_out
-from trimask_server.suites.rows.left_masking import apply_left_mask
 from trimask_server.suites.rows.masking_attempt import masked_answers
 from trimask_server.suites.rows.math import apply_right_mask, fold, masked_release, with_publishing_noise
+from trimask_server.suites.rows.provider_masking import apply_left_mask
 from trimask_server.suites.rows.unmasking import unmask_component
 
 __all__ = ["releases"]

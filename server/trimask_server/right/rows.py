@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
@@ -173,27 +174,41 @@ class RowStore:
         )
         return 0 if row is None else int(row[0])
 
+    async def digests(self, study_id: bytes, ids: Sequence[bytes], check_id: bytes) -> dict[bytes, bytes]:
+        """By id, the hash of the sealed payload of those rows in a check that are still here, in a block or in none."""
+        return await self.database.read(
+            lambda tx: {
+                bytes(row[0]): bytes(row[1])
+                for row in in_groups(
+                    tx,
+                    "SELECT submission_id, payload_hash FROM submissions WHERE study_id = ? AND check_id = ?"
+                    " AND payload IS NOT NULL AND submission_id IN",
+                    (study_id, check_id),
+                    ids,
+                )
+            }
+        )
+
     async def sealed(
         self, study_id: bytes, ids: Sequence[bytes], check_id: bytes
     ) -> list[tuple[bytes, bytes]]:
-        """(id, sealed payload) of those rows in a check that are still here, in a block or in none."""
+        """(id, sealed payload) of the same."""
 
         def read(tx: Transaction) -> list[tuple[bytes, bytes]]:
             keys: dict[bytes | None, DataKey | None] = {}
             found = []
-            for name in ids:
-                row = tx.row(
-                    "SELECT block_id, payload FROM submissions WHERE study_id = ? AND submission_id = ?"
-                    " AND check_id = ? AND payload IS NOT NULL",
-                    (study_id, name, check_id),
-                )
-                if row is None:
-                    continue
-                if row[0] not in keys:
-                    keys[row[0]] = self.vault.find(
-                        tx, study_id, INTAKE if row[0] is None else block_scope(row[0])
+            for name, block_id, payload in in_groups(
+                tx,
+                "SELECT submission_id, block_id, payload FROM submissions WHERE study_id = ? AND check_id = ?"
+                " AND payload IS NOT NULL AND submission_id IN",
+                (study_id, check_id),
+                ids,
+            ):
+                if block_id not in keys:
+                    keys[block_id] = self.vault.find(
+                        tx, study_id, INTAKE if block_id is None else block_scope(block_id)
                     )
-                found.append((name, _plain(keys[row[0]], name, row[1])))
+                found.append((bytes(name), _plain(keys[block_id], name, payload)))
             return found
 
         return await self.database.read(read)
@@ -427,19 +442,20 @@ def _withdrawn(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> list[b
     return sorted(submission_id for submission_id in ids if tx.row(sql, (study_id, submission_id)))
 
 
-def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes | None, bytes]]:
-    """(block, payload) of the rows that are here, by id."""
-    found: dict[bytes, tuple[bytes | None, bytes]] = {}
+def in_groups(
+    tx: Transaction, statement: str, parameters: Sequence[object], ids: Sequence[bytes], returning: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of a statement that ends in `IN`, or `returning` columns of what it changed, for some ids at a time."""
+    after = f" RETURNING {returning}" if returning else ""
     for first in range(0, len(ids), _AT_ONCE):
         some = ids[first : first + _AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        rows = tx.rows(
-            "SELECT submission_id, block_id, payload FROM submissions"  # noqa: S608 - marks only
-            f" WHERE study_id = ? AND submission_id IN ({marks})",
-            (study_id, *some),
-        )
-        found |= {row[0]: (row[1], row[2]) for row in rows}
-    return found
+        yield from tx.rows(f"{statement} ({', '.join('?' * len(some))}){after}", (*parameters, *some))
+
+
+def _rows(tx: Transaction, study_id: bytes, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes | None, bytes]]:
+    """(block, payload) of the rows that are here, by id."""
+    sql = "SELECT submission_id, block_id, payload FROM submissions WHERE study_id = ? AND submission_id IN"
+    return {row[0]: (row[1], row[2]) for row in in_groups(tx, sql, (study_id,), ids)}
 
 
 def _require_all(found: Sequence[bytes], planned: Sequence[bytes]) -> None:

@@ -16,9 +16,9 @@ from trimask_lab import Lab, exact_gram, some_people
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
-from trimask_server.suites.rows import left_masking, masking_attempt, unmasking
-from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows import masking_attempt, provider_masking, unmasking
 from trimask_server.suites.rows.math import sum_deliveries
+from trimask_server.suites.rows.provider_masking import LeftMaskingServicer
 
 StartLab = Callable[[], Lab]
 
@@ -34,7 +34,7 @@ def flip(patch: pytest.MonkeyPatch, chosen: Callable[[Any], bool]) -> None:
 
     patch.setattr(LeftMaskingServicer, "_mask", mask)
     patch.setattr(
-        left_masking, "check_tags", lambda *_: None
+        provider_masking, "check_tags", lambda *_: None
     )  # it checks nothing: what it alters is its own doing
 
 

@@ -23,9 +23,9 @@ from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
 from trimask_server.store.release_table import Block
-from trimask_server.suites.rows import left_masking, masking_attempt
+from trimask_server.suites.rows import masking_attempt, provider_masking
 from trimask_server.suites.rows.masking_attempt import CollectionServicer
-from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows.provider_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import UnmaskingServicer
 
 StartLab = Callable[[], Lab]
@@ -140,7 +140,7 @@ def test_without_the_plans_hash_the_collector_is_delivered_a_sum_of_different_pe
     """R1 starts whatever plan it was given; tags, which would stop it too, are not looked at."""
     equivocation = Equivocation(monkeypatch)
     monkeypatch.setattr(rows, "plan_hash", lambda *_: _Whatever())
-    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    monkeypatch.setattr(provider_masking, "check_tags", lambda *_: None)
     lab = start_lab()
     attack(lab, equivocation, lambda: False)
     assert equivocation.delivered

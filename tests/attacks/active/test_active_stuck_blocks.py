@@ -16,7 +16,7 @@ from trimask_client import Client
 from trimask_core.study.definition import Study
 from trimask_lab import Lab, some_people
 from trimask_rogue import refused_with
-from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.provider_masking import LeftMaskingServicer
 from trimask_terminal.program import main
 
 StartLab = Callable[[int], Lab]

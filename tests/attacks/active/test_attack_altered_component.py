@@ -15,8 +15,8 @@ from trimask_client import Client
 from trimask_core.rows import payloads
 from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
-from trimask_server.suites.rows import left_masking, masking_attempt, unmasking
-from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows import masking_attempt, provider_masking, unmasking
+from trimask_server.suites.rows.provider_masking import RightMaskingServicer
 
 PEOPLE = some_people(32, seed=12)
 
@@ -40,9 +40,9 @@ class Alteration:
         frame = signed.study.rows.frame.matrix()
         honest = RightMaskingServicer._read
 
-        def read(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
-            made, held = honest(servicer, study, k, rows, *more)
-            if k == 1:
+        def read(servicer: RightMaskingServicer, study: Any, rows: Any, *more: Any) -> Any:
+            made, held = honest(servicer, study, rows, *more)
+            if servicer._node.role_in(study) == "R1":
                 made[0] += self.size * frame[0]
                 self.people.append(rows[0][0])
             return made, held
@@ -84,7 +84,7 @@ def test_without_the_check_the_gram_matrix_shows_the_person(
     """What the attack is worth: the column of products with `one` gains c times the person's row."""
     signed = open_study(wide_lab)
     alteration = Alteration(monkeypatch, signed)
-    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    monkeypatch.setattr(provider_masking, "check_tags", lambda *_: None)
     monkeypatch.setattr(
         masking_attempt, "refuse_heavy", lambda *_: None
     )  # or the block would weigh too much to be pooled
@@ -119,9 +119,9 @@ class AddedFrame:
         self.sums: list[Any] = []
         honest, added = RightMaskingServicer._read, masking_attempt.masked_answers
 
-        def read(servicer: RightMaskingServicer, study: Any, k: int, rows: Any, *more: Any) -> Any:
-            made, held = honest(servicer, study, k, rows, *more)
-            mine = k == 1 and study.id == self.study.id
+        def read(servicer: RightMaskingServicer, study: Any, rows: Any, *more: Any) -> Any:
+            made, held = honest(servicer, study, rows, *more)
+            mine = study.id == self.study.id and servicer._node.role_in(study) == "R1"
             return (made + self.size * self.W[: len(made)] if mine else made), held
 
         def keep(study: Any, parts: Any) -> Any:
@@ -145,7 +145,7 @@ def test_without_the_check_the_collector_and_one_right_provider_read_a_block_in_
 ) -> None:
     signed = open_study(wide_lab)
     attack = AddedFrame(monkeypatch, signed)
-    monkeypatch.setattr(left_masking, "check_tags", lambda *_: None)
+    monkeypatch.setattr(provider_masking, "check_tags", lambda *_: None)
     collect(wide_lab, signed)
     wide_lab.until(lambda: attack.sums)
     people = np.array([signed.study.schema.encode(person) for person in PEOPLE])

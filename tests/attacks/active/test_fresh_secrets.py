@@ -21,7 +21,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
-from trimask_server.suites.rows import left_masking, right_masking, unmasking
+from trimask_server.suites.rows import provider_masking, unmasking
 from trimask_server.suites.rows.masking_attempt import MaskingAttempts
 
 Matrix = np.ndarray
@@ -54,14 +54,16 @@ def watched(lab: Lab) -> Iterator[Watched]:
     seen, failed = Watched(), itertools.count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            left_masking,
+            provider_masking,
             "apply_left_mask",
-            _recorded(left_masking.apply_left_mask, seen.left, lambda given, made: (given[1], made.copy())),
+            _recorded(
+                provider_masking.apply_left_mask, seen.left, lambda given, made: (given[1], made.copy())
+            ),
         )
         patch.setattr(
-            right_masking,
+            provider_masking,
             "apply_right_mask",
-            _recorded(right_masking.apply_right_mask, seen.right, lambda given, made: (given[0], made[1])),
+            _recorded(provider_masking.apply_right_mask, seen.right, lambda given, made: (given[0], made[1])),
         )
         unmask, forget = unmasking.unmask_component, MaskingAttempts.forget
 

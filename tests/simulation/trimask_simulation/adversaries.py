@@ -34,8 +34,7 @@ from trimask_server.collector.batches import RightCalls
 from trimask_server.suites.rows import unmasking
 from trimask_server.suites.rows.collector_draw import DrawDriver
 from trimask_server.suites.rows.draw import Draw
-from trimask_server.suites.rows.left_masking import LeftMaskingServicer
-from trimask_server.suites.rows.right_masking import RightMaskingServicer
+from trimask_server.suites.rows.provider_masking import LeftMaskingServicer, RightMaskingServicer
 from trimask_simulation.oracle import Oracle, require, split
 from trimask_simulation.people import PEOPLE
 
@@ -106,8 +105,8 @@ class Adversary:
             _lies.set(servicer._node.config.name == "R2" and self.spoils(attempt.block_id))
             await mask(servicer, study, attempt, rows)
 
-        def altered(servicer: Any, study: Study, k: int, rows: Any, *more: Any) -> Any:
-            component, held = honest(servicer, study, k, rows, *more)
+        def altered(servicer: Any, study: Study, *more: Any) -> Any:
+            component, held = honest(servicer, study, *more)
             if _lies.get():  # somebody else's row, many times over
                 self._did(not np.array_equal(component[-1], np.zeros_like(component[-1])))
                 component[0] += 1e3 * component[-1]

@@ -8,20 +8,26 @@ The study names the seed of B_0 by its hash, and the collector sends it with a c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trimask_core.basics.errors import ImpossibleStudy, Refused, TrimaskError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.sealing import component_info
+from trimask_core.rows.payloads import TagPart, read_components, read_tags
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_server.protocol.plans import AttemptTable, worker_of
-from trimask_server.right.sealing_keys import SealingRing
+from trimask_server.right.rows import RowStore
+from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn
 from trimask_server.runtime.logs import reason_of_failure
@@ -103,14 +109,90 @@ class AttemptShares:
         node.metrics.attempts.labels("handed_back").inc()
 
 
-def open_payloads(
-    ring: SealingRing, study: Study, k: int, rows: Sequence[tuple[bytes, bytes]]
-) -> list[bytes]:
-    """The payloads of R_k from (submission id, sealed payload), in their order."""
-    return [
-        ring.open_held(sealed, component_info(study.binding, k, submission_id), study.sealing)
-        for submission_id, sealed in rows
-    ]
+@dataclass(frozen=True)
+class Row:
+    """A row, opened: the hash of what was sealed, the component in it, and what came with that in a study with tags."""
+
+    digest: bytes
+    component: NDArray[np.int64] = field(repr=False)
+    tags: TagPart | None = field(repr=False)
+
+
+KEPT_SECONDS = 60.0
+_KEPT_BYTES = 64 << 20  # of components; what goes beyond is opened again when it is wanted
+
+
+class OpenRows:
+    """The rows of checks, opened once for every step, and for masking if that comes within a minute; then forgotten."""
+
+    def __init__(self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing) -> None:
+        self._node = node
+        self._rows = rows
+        self._key_ring = key_ring
+        self._known: dict[
+            tuple[bytes, bytes], tuple[int, Row]
+        ] = {}  # with the number of the call that kept it
+        self._calls = self._bytes = 0
+        self._turn = asyncio.Lock()  # who comes second finds them opened
+
+    async def of(self, study: Study, check_id: bytes, ids: Sequence[bytes]) -> dict[bytes, Row]:
+        """Those rows of a check that are still here, by id."""
+        here = await self._rows.digests(study.id, ids, check_id)
+        async with self._turn:
+            found = self._find(study.id, here)
+            if fresh := [name for name in ids if name in here and name not in found]:
+                sealed = await self._rows.sealed(study.id, fresh, check_id)
+                found |= await self._node.workers.run(self._open, study, sealed)
+                self._keep(study.id, {name: found[name] for name, _ in sealed})
+            return {name: found[name] for name in ids if name in found}
+
+    async def take(self, study: Study, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
+        """The rows of a block, from (id, sealed payload), in their order; they are forgotten here."""
+        here = {name: hashlib.sha256(sealed).digest() for name, sealed in rows}
+        found = self._find(study.id, here)
+        self._forget([(study.id, name) for name in here])
+        fresh = [(name, sealed) for name, sealed in rows if name not in found]
+        if fresh:
+            found |= await self._node.workers.run(self._open, study, fresh)
+        return [found[name] for name, _ in rows]
+
+    def _find(self, study_id: bytes, here: Mapping[bytes, bytes]) -> dict[bytes, Row]:
+        known = ((name, self._known.get((study_id, name))) for name in here)
+        return {name: kept[1] for name, kept in known if kept is not None and kept[1].digest == here[name]}
+
+    def _open(self, study: Study, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, Row]:
+        k, ring = int(self._node.role_in(study)[1:]), self._key_ring.ring
+        payloads = [
+            ring.open_held(sealed, component_info(study.binding, k, name), study.sealing)
+            for name, sealed in rows
+        ]
+        components = read_components(study, k, payloads)
+        tags = [read_tags(study, k, payload) if study.rows.tag_holders else None for payload in payloads]
+        return {
+            name: Row(hashlib.sha256(sealed).digest(), component, part)
+            for (name, sealed), component, part in zip(rows, components, tags, strict=True)
+        }
+
+    def _keep(self, study_id: bytes, rows: Mapping[bytes, Row]) -> None:
+        """The newest, as many as there is room for."""
+        names, call = [(study_id, name) for name in rows], self._calls + 1
+        self._forget(names)
+        self._calls = call
+        for at, row in zip(names, rows.values(), strict=True):
+            # A copy: all that were opened together are one array, which would stay whole.
+            self._known[at] = call, replace(row, component=row.component.copy())
+            self._bytes += row.component.nbytes
+        while self._bytes > _KEPT_BYTES:
+            self._forget([next(iter(self._known))])
+        asyncio.get_running_loop().call_later(
+            KEPT_SECONDS,
+            lambda: self._forget([at for at in names if self._known.get(at, (0,))[0] == call]),
+        )
+
+    def _forget(self, names: Sequence[tuple[bytes, bytes]]) -> None:
+        for at in names:
+            if (kept := self._known.pop(at, None)) is not None:
+                self._bytes -= kept[1].component.nbytes
 
 
 class Frames:

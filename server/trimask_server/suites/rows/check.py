@@ -55,7 +55,7 @@ from trimask_core.crypto.identity import SigningKey, verify
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import HaarFrame, Matrix
-from trimask_core.rows.shares import combined, expand_keys, expand_spares, inner_products, read_wide
+from trimask_core.rows.shares import combined, expand_keys, expand_spares, in_cache, inner_products, read_wide
 from trimask_core.rows.tags import (
     PRIME,
     TAGS,
@@ -98,23 +98,20 @@ def mask_keys(
     # With a basis of its own choice R_k could have small numbers stand for large ones, and rounding for what it wants.
     if not np.abs(mask.basis @ mask.basis.T - np.eye(n)).max() <= _ORTHONORMAL:
         raise Refused(Reason.WRONG_SHAPE, "the basis of a right mask must have orthonormal rows")
-    vectors = np.zeros((n, TAGS, p))
-    for one in held:
-        vectors += expand_keys(one.keys, p)
+    vectors = sum((expand_keys(one.keys, p) for one in held[1:]), start=expand_keys(held[0].keys, p))
+    projected = (vectors.reshape(n * TAGS, p) @ mask.basis.T).reshape(n, TAGS, n)
     besides = np.empty((n, TAGS))
     for seed in sorted(set(seeds)):
         these = [i for i, other in enumerate(seeds) if other == seed]
         taken = directions(study, seed)
         along = vectors[these] @ taken.T
-        vectors[these] -= along @ taken
+        projected[these] -= along @ (taken @ mask.basis.T)
         besides[these] = np.einsum("id,itd->it", openings[these], along)
     offsets = [sum(values) for values in zip(*(_offsets(one.keys) for one in held), strict=True)]
     steps = np.ldexp(besides, -study.rows.grid_exponent).ravel()
     if not np.isfinite(steps).all():
         raise Refused(Reason.WRONG_SHAPE, "what was opened of a row may not be NaN or infinity")
-    projected = vectors.reshape(n * TAGS, p) @ mask.basis.T
-    masked = HaarFrame(mask.frame_seed, n, p).apply(projected)
-    return masked, [
+    return mask.frame.apply(projected.reshape(n * TAGS, n)), [
         (offset + round(step)) % PRIME for offset, step in zip(offsets, steps.tolist(), strict=True)
     ]
 
@@ -175,9 +172,9 @@ def combinations_hold(values: bytes, tags: bytes, seeds: Sequence[bytes], column
 VALUE_BYTES = 16
 _SCALE_BITS = 30
 _COMPONENT_BITS = 18  # three pieces hold a component's 53 bits and its sign
-_DIRECTION_BITS = 15  # and two a direction's 31
+_DIRECTION_BITS = 15  # and two a direction's, which is 2^30 at most, and its sign
 _MOST_COLUMNS = 1 << 20  # _COMPONENT_BITS + _DIRECTION_BITS + 20 = 53
-_MOST_DIRECTIONS = 64
+_KEPT_BYTES = 32 << 20
 _DIRECTIONS: dict[
     tuple[bytes, bytes], Matrix
 ] = {}  # by study and seed; worked out from them again when wanted
@@ -214,22 +211,28 @@ def directions(study: Study, seed: bytes) -> Matrix:
     if Z is None:
         Z = study.rows.frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
         Z.flags.writeable = False
-        while len(_DIRECTIONS) >= _MOST_DIRECTIONS:
-            _DIRECTIONS.pop(next(iter(_DIRECTIONS)), None)
         _DIRECTIONS[key] = Z
+        while sum(one.nbytes for one in list(_DIRECTIONS.values())) > _KEPT_BYTES and len(_DIRECTIONS) > 1:
+            _DIRECTIONS.pop(next(iter(_DIRECTIONS)), None)
     return Z
 
 
-def open_component(component: NDArray[np.int64], Z: Matrix) -> NDArray[np.object_]:
-    """X^k Z' in whole numbers, for Z' = Z in whole steps of 2^-30; exact."""
+Openings = NDArray[np.uint64]
+"""Whole numbers of 128 bits, two's complement, as two words each, the lower first: as they travel."""
+
+
+def open_component(component: NDArray[np.int64], Z: Matrix) -> Openings:
+    """X^k Z' in whole numbers, for Z' = Z in whole steps of 2^-30; exact. A row of numbers for each of the component's."""
     if component.shape[1] > _MOST_COLUMNS:
         raise VerificationError(f"rows of more than {_MOST_COLUMNS} columns cannot be checked exactly")
-    whole = np.rint(np.ldexp(Z.T, _SCALE_BITS)).astype(np.int64)
-    total: NDArray[np.object_] = np.zeros((component.shape[0], Z.shape[0]), dtype=object)
-    for i, left in enumerate(_pieces(component, _COMPONENT_BITS, 3)):
-        for j, right in enumerate(_pieces(whole, _DIRECTION_BITS, 3)):
-            part = (left @ right).astype(np.int64).astype(object)
-            total = total + part * (1 << (_COMPONENT_BITS * i + _DIRECTION_BITS * j))
+    count = Z.shape[0]
+    directions_ = np.hstack(_pieces(np.rint(np.ldexp(Z.T, _SCALE_BITS)).astype(np.int64), _DIRECTION_BITS, 2))
+    total: Openings = np.zeros((component.shape[0], count, 2), dtype=np.uint64)
+    for some in in_cache(*component.shape):
+        for i, piece in enumerate(_pieces(component[some], _COMPONENT_BITS, 3)):
+            products = (piece @ directions_).astype(np.int64).reshape(len(piece), 2, count)
+            for j in range(2):
+                _add_shifted(total[some], products[:, j], _COMPONENT_BITS * i + _DIRECTION_BITS * j)
     return total
 
 
@@ -239,29 +242,36 @@ def _pieces(values: NDArray[np.int64], bits: int, count: int) -> list[Matrix]:
     return [piece.astype(np.float64) for piece in (*pieces, values >> (bits * (count - 1)))]
 
 
-def pack_openings(openings: NDArray[np.object_]) -> bytes:
+def _add_shifted(total: Openings, values: NDArray[np.int64], bits: int) -> None:
+    """total += values 2^bits, for less than 64 bits."""
+    low = (values << bits).view(np.uint64)
+    total[..., 0] += low
+    total[..., 1] += (values >> min(63, 64 - bits)).view(np.uint64) + (total[..., 0] < low)
+
+
+def pack_openings(openings: Openings) -> bytes:
     """For the wire: row by row, 16 bytes each."""
-    return b"".join(int(value).to_bytes(VALUE_BYTES, "little", signed=True) for value in openings.flat)
+    return openings.astype("<u8", copy=False).tobytes()
 
 
-def unpack_openings(data: bytes, rows: int) -> NDArray[np.object_]:
+def unpack_openings(data: bytes, rows: int) -> Openings:
     """What `pack_openings` wrote for so many rows."""
     if len(data) != rows * CHECK_DIRECTIONS * VALUE_BYTES:
         raise VerificationError("openings have one value for each row and direction")
-    values = [
-        int.from_bytes(data[at : at + VALUE_BYTES], "little", signed=True)
-        for at in range(0, len(data), VALUE_BYTES)
-    ]
-    return np.array(values, dtype=object).reshape(rows, CHECK_DIRECTIONS)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(rows, CHECK_DIRECTIONS, 2)
 
 
-def judge(study: Study, openings: Sequence[NDArray[np.object_]]) -> list[bool]:
+def judge(study: Study, openings: Sequence[Openings]) -> list[bool]:
     """Whether each row is accepted, from what all right providers opened of it."""
-    total = openings[0]
+    total = openings[0].copy()
     for other in openings[1:]:
-        total = total + other
+        total[..., 0] += other[..., 0]
+        total[..., 1] += other[..., 1] + (total[..., 0] < other[..., 0])
+    # Exact to here; what is below 2^85, as numbers in range are, is rounded once.
+    high, low = total[..., 1].view(np.int64).astype(np.float64), total[..., 0]
+    values = np.ldexp(np.ldexp(high, 32) + (low >> np.uint64(32)), 32) + (low & np.uint64(0xFFFFFFFF))
     unit = math.ldexp(study.rows.tau, _SCALE_BITS - study.rows.grid_exponent)
-    energy = np.sum(np.square(total.astype(np.float64) / unit), axis=1)
+    energy = np.sum(np.square(values / unit), axis=1)
     return [bool(ACCEPTED[0] <= value <= ACCEPTED[1]) for value in energy]
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,11 @@ class RightMask:
     probe_seed: bytes = field(repr=False)
     probe_gram: Matrix = field(repr=False)
 
+    @cached_property
+    def frame(self) -> HaarFrame:
+        """F, expanded once: tag keys are put under it, and then it is taken off."""
+        return HaarFrame(self.frame_seed, *self.basis.shape)
+
 
 def _probe(seed: bytes, masked: Matrix) -> Matrix:
     projections = masked @ NormalStream(seed, b"gram probe").standard_normal((masked.shape[1], PROBES))
@@ -205,7 +211,7 @@ def remove_right_mask(masked: Matrix, mask: RightMask) -> Matrix:
     if masked.shape != (n, p):
         raise Refused(Reason.WRONG_SHAPE, f"the masked block must be {n} x {p}")
     check_gram(masked, mask)
-    return HaarFrame(mask.frame_seed, n, p).unapply(masked) @ mask.basis
+    return mask.frame.unapply(masked) @ mask.basis
 
 
 _CHUNK = 1 << 16  # words at a time, so that the stream stays in cache

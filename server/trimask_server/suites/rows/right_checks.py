@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
+from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
@@ -27,18 +27,21 @@ from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
 from trimask_server.access.permissions import admitted
 from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.right.row_intake import list_again
-from trimask_server.right.rows import RowStore
-from trimask_server.right.sealing_keys import CurrentKeyRing
+from trimask_server.right.rows import in_groups
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.metrics import add_counts
 from trimask_server.runtime.tls import Context
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.attempt_shares import Frames
+from trimask_server.suites.rows.attempt_shares import KEPT_SECONDS, Frames, OpenRows, Row
 from trimask_server.suites.rows.check import (
+    Openings,
+    challenge,
     check_ids,
     checked_ids,
     coin_of,
+    combinations,
+    combinations_hold,
     commit,
     commitments_hash,
     directions,
@@ -48,8 +51,8 @@ from trimask_server.suites.rows.check import (
     seed_of,
     unpack_openings,
 )
-from trimask_server.suites.rows.row_openings import KEPT_SECONDS, OpenRows, Row, TagChecks
 
+_MESSAGE_BYTES = 1 << 20
 _MARKS: dict[Reason | None, int] = {None: 1, Reason.OUT_OF_FRAME: 0, Reason.WRONG_TAGS: -1}
 """The column `verdict`."""
 _WHY = {code: reason for reason, code in _MARKS.items()}
@@ -73,14 +76,18 @@ class CheckStore:
                 raise Refused(Reason.OUT_OF_STEP, "no draw has a check of these rows here")
             if known[1]:
                 return known[1]
-            held = bytes(
-                tx.run(
-                    "UPDATE submissions SET check_id = ? WHERE study_id = ? AND submission_id = ? AND block_id IS NULL"
-                    " AND payload IS NOT NULL AND check_id IS NULL",
-                    (check_id, study_id, submission_id),
+            bound = {
+                bytes(row[0])
+                for row in in_groups(
+                    tx,
+                    "UPDATE submissions SET check_id = ? WHERE study_id = ? AND block_id IS NULL AND payload IS NOT NULL"
+                    " AND check_id IS NULL AND submission_id IN",
+                    (check_id, study_id),
+                    ids,
+                    returning="submission_id",
                 )
-                for submission_id in ids
-            )
+            }
+            held = bytes(name in bound for name in ids)
             _put(tx, study_id, check_id, ids, held)
             return held
 
@@ -146,10 +153,13 @@ class CheckStore:
             tx.run(
                 "UPDATE row_checks SET decided = 1 WHERE study_id = ? AND check_id = ?", (study_id, check_id)
             )
-            found = tx.rows(
+            known = _find(tx, study_id, check_id)
+            found = in_groups(
+                tx,
                 "SELECT submission_id, verdict FROM submissions WHERE study_id = ? AND check_id = ?"
-                " AND verdict IS NOT NULL",
+                " AND verdict IS NOT NULL AND submission_id IN",
                 (study_id, check_id),
+                split_ids(known[0]) if known else [],
             )
             return {bytes(row[0]): _WHY[row[1]] for row in found}, total
 
@@ -207,24 +217,97 @@ def _put(tx: Transaction, study_id: bytes, check_id: bytes, ids: Sequence[bytes]
     )
 
 
-Openings = dict[bytes, NDArray[np.object_]]
+class TagChecks:
+    """What right providers show each other of devices' tags: its own components', and a check of those it holds keys of."""
+
+    def __init__(self, node: NodeContext, rows: OpenRows) -> None:
+        self._node = node
+        self._rows = rows
+
+    async def openings(
+        self, study: Study, check: RowCheck, seed: bytes, ids: Sequence[bytes], holder: int
+    ) -> row_check_pb2.GetTagOpeningsResponse:
+        """For each row that is asked for and here, e x + y and its tags for one holder."""
+        rows = await self._rows.of(study, check.check_id, ids)
+
+        def work() -> tuple[bytes, bytes]:
+            if not rows:
+                return b"", b""
+            tagged = [row.tags.tagged for row in rows.values() if row.tags is not None]
+            components = np.array([row.component for row in rows.values()])
+            return combinations(components, tagged, holder, challenge(seed))
+
+        values, tags = await self._node.workers.run(work)
+        held = bytes(name in rows for name in ids)
+        return row_check_pb2.GetTagOpeningsResponse(held=held, values=values, tags=tags)
+
+    async def judge(
+        self, study: Study, check: RowCheck, ids: Sequence[bytes]
+    ) -> tuple[set[bytes], set[bytes]]:
+        """The rows with wrong tags under a key that is held here; and those that somebody has no more."""
+        own = int(self._node.role_in(study)[1:])
+        held = [k for k, holders in enumerate(study.rows.tag_holders, 1) if own in holders]
+        if not held or not ids:
+            return set(), set()
+        rows = await self._rows.of(study, check.check_id, ids)
+        wrong: set[bytes] = set()
+        missing = set(ids) - rows.keys()
+        for k in held:
+            keys = {name: row.tags.keys[k] for name, row in rows.items() if row.tags is not None}
+            await self._ask(study, check, k, keys, wrong, missing)
+        return wrong, missing
+
+    async def _ask(
+        self,
+        study: Study,
+        check: RowCheck,
+        k: int,
+        keys: Mapping[bytes, bytes],
+        wrong: set[bytes],
+        missing: set[bytes],
+    ) -> None:
+        """Have R_k show its tags, a message at a time."""
+        columns, names = study.rows.columns, list(keys)
+        width = columns * ELEMENT_BYTES
+        stub = RowCheckPeerServiceStub(self._node.peers.channel(study.party(f"R{k}")))
+        e, step = challenge(seed_of(check)), max(1, _MESSAGE_BYTES // width)
+        for first in range(0, len(names), step):
+            some = names[first : first + step]
+            request = row_check_pb2.GetTagOpeningsRequest(check=check, submission_ids=b"".join(some))
+            answer = await self._node.peers.call(stub.GetTagOpenings, request)
+            here = [name for name, mark in zip(some, answer.held, strict=False) if mark]
+            count = len(here)
+            if (len(answer.held), len(answer.values), len(answer.tags)) != (
+                len(some),
+                count * width,
+                count * TAG_BYTES,
+            ):
+                raise Refused(Reason.WRONG_SHAPE, f"R{k} showed the tags of other rows than were asked for")
+            missing |= set(some) - set(here)
+            seeds = [keys[name] for name in here]
+            holds = await self._node.workers.run(
+                combinations_hold, answer.values, answer.tags, seeds, columns, e
+            )
+            wrong |= {name for name, mark in zip(here, holds, strict=True) if not mark}
+
+
+Opened = dict[bytes, Openings]
 _Key = tuple[bytes, bytes, bytes]
 
 
 class RowChecks:
     """The checks this right provider takes part in."""
 
-    def __init__(
-        self, node: NodeContext, rows: RowStore, key_ring: CurrentKeyRing, store: CheckStore, frames: Frames
-    ) -> None:
+    def __init__(self, node: NodeContext, rows: OpenRows, store: CheckStore, frames: Frames) -> None:
         self._node = node
-        self._rows = OpenRows(node, rows, key_ring)
+        self._rows = rows
         self._store = store
         self._frames = frames
         self._tags = TagChecks(node, self._rows)
         # What is opened is asked for by every right provider at about the same time, and worked out once.
-        self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Openings]]] = {}
+        self._opening: dict[_Key, tuple[frozenset[bytes], asyncio.Task[Opened]]] = {}
         self._asked: Counter[_Key] = Counter()
+        self._fixed: tuple[RowCheck, frozenset[bytes]] | None = None
         self.running = 0
 
     async def commit(self, study: Study, check: RowCheck) -> row_check_pb2.CheckCommitment:
@@ -247,7 +330,7 @@ class RowChecks:
         )
         return ids
 
-    async def openings(self, study: Study, check: RowCheck) -> Openings:
+    async def openings(self, study: Study, check: RowCheck) -> Opened:
         """This provider's part of what is opened, by row, for those that are here."""
         seed = seed_of(check)
         ids = await self._fix(study, check, seed)
@@ -275,8 +358,8 @@ class RowChecks:
         self._opening.pop(key, None)
         self._asked.pop(key, None)
 
-    async def _open(self, study: Study, seed: bytes, rows: Mapping[bytes, Row]) -> Openings:
-        def work() -> Openings:
+    async def _open(self, study: Study, seed: bytes, rows: Mapping[bytes, Row]) -> Opened:
+        def work() -> Opened:
             components = np.array([row.component for row in rows.values()])
             return dict(zip(rows, open_component(components, directions(study, seed)), strict=True))
 
@@ -287,7 +370,9 @@ class RowChecks:
     ) -> row_check_pb2.GetTagOpeningsResponse:
         """What shows a holder of keys that the tags of some rows are right."""
         seed = seed_of(check)
-        if not set(ids) <= set(await self._fix(study, check, seed)):
+        if self._fixed is None or self._fixed[0] != check:  # it is asked for a message of rows at a time
+            self._fixed = (check, frozenset(await self._fix(study, check, seed)))
+        if not self._fixed[1].issuperset(ids):
             raise Refused(Reason.UNKNOWN_ROW, "a row whose tags are asked for is not in this check")
         return await self._tags.openings(study, check, seed, ids, holder)
 
@@ -304,7 +389,7 @@ class RowChecks:
             everywhere = sorted(set.intersection(*(set(part) for part in parts)))
             verdicts: dict[bytes, Reason | None] = {}
             if everywhere:
-                stacked = [np.array([part[name] for name in everywhere], dtype=object) for part in parts]
+                stacked = [np.array([part[name] for name in everywhere]) for part in parts]
                 accepted = await self._node.workers.run(judge, study, stacked)
                 verdicts = {
                     name: None if mark else Reason.OUT_OF_FRAME
@@ -324,7 +409,7 @@ class RowChecks:
         finally:
             self.running -= 1
 
-    async def _ask(self, study: Study, check: RowCheck, role: str) -> Openings:
+    async def _ask(self, study: Study, check: RowCheck, role: str) -> Opened:
         stub = RowCheckPeerServiceStub(self._node.peers.channel(study.party(role)))
         request = row_check_pb2.GetOpeningsRequest(check=check)
         answer = await self._node.peers.call(stub.GetOpenings, request)

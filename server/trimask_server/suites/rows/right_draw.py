@@ -26,7 +26,9 @@ from trimask_server.store.held_blocks import HeldState
 from trimask_server.store.interface import Store, Transaction
 from trimask_server.suites.rows.draw import Draw, coin_of, freeze, most_rows, sign_verdicts
 
-_RELEASE = "UPDATE submissions SET draw_number = NULL WHERE study_id = ? AND draw_number = ?"
+_RELEASE = (
+    "UPDATE submissions SET draw_number = NULL WHERE study_id = ? AND block_id IS NULL AND draw_number = ?"
+)
 Sign = Callable[[list[tuple[bytes, int]], bool], FrozenRows]
 
 
@@ -99,8 +101,8 @@ class DrawStore:
             here = {
                 bytes(row[0])
                 for row in tx.rows(
-                    "SELECT submission_id FROM submissions WHERE study_id = ? AND draw_number = ? AND verdict = 1"
-                    " AND payload IS NOT NULL",
+                    "SELECT submission_id FROM submissions WHERE study_id = ? AND block_id IS NULL AND draw_number = ?"
+                    " AND verdict = 1 AND payload IS NOT NULL",
                     (study_id, draw.said.number),
                 )
             }

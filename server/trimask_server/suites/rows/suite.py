@@ -18,9 +18,9 @@ from trimask_server.settings.config import NodeRole
 from trimask_server.store import release_table
 from trimask_server.store.interface import Erasers, Store
 from trimask_server.suites.interface import CollectorPart, LeftPart, RightPart
-from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
+from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames, OpenRows
 from trimask_server.suites.rows.collector_draw import DrawLedger
-from trimask_server.suites.rows.left_masking import LeftMaskingServicer
+from trimask_server.suites.rows.provider_masking import LeftMaskingServicer, RightMaskingServicer
 from trimask_server.suites.rows.right_checks import (
     CheckStore,
     RowCheckPeerServicer,
@@ -28,7 +28,6 @@ from trimask_server.suites.rows.right_checks import (
     RowCheckServicer,
 )
 from trimask_server.suites.rows.right_draw import DrawStore, RowDrawServicer
-from trimask_server.suites.rows.right_masking import RightMaskingServicer
 from trimask_server.suites.rows.unmasking import HeldContents, UnmaskingServicer
 
 
@@ -63,8 +62,9 @@ class _Right(_Provider):
         super().__init__(host)
         node = host.context
         store, frames = CheckStore(node.database, node.audit), self._frames
-        self._checks = RowChecks(node, rows, key_ring, store, frames)
-        masking = RightMaskingServicer(node, self._attempts, rows, key_ring, self._unmasking, store, frames)
+        opened = OpenRows(node, rows, key_ring)
+        self._checks = RowChecks(node, opened, store, frames)
+        masking = RightMaskingServicer(node, self._attempts, rows, opened, self._unmasking, store, frames)
         self.services += [
             masking,
             RowCheckServicer(self._checks),
