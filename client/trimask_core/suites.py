@@ -10,7 +10,7 @@ from typing import Protocol
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.crypto.sealing import PayloadForm
 from trimask_core.moments import report as moments
-from trimask_core.moments.collusion import MomentsCollusion
+from trimask_core.moments.study import MomentsCollusion
 from trimask_core.rows import collusion as row_collusion
 from trimask_core.rows import payloads as rows
 from trimask_core.rows.study import RowsSettings

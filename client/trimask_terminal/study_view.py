@@ -19,7 +19,7 @@ from rich.text import Text
 from trimask_core.explain import statement
 from trimask_core.explain.facts import strengths
 from trimask_core.explain.sentences import strength_lines
-from trimask_core.moments.collusion import MomentsCollusion
+from trimask_core.moments.study import MomentsCollusion
 from trimask_core.rows.collusion import Coalition, CollusionReport, default_unmasking
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from trimask_core.moments.collusion import MomentsCollusion
+from trimask_core.moments.study import MomentsCollusion
 from trimask_core.rows.collusion import Topology, default_unmasking, report
 from trimask_core.suites import AnyReport
 from trimask_terminal.study_view import in_short, render_collusion

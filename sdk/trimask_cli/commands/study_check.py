@@ -221,7 +221,7 @@ def _report(args: argparse.Namespace) -> AnyReport:
 
     from trimask_cli.study_file import read_signed
     from trimask_core.basics.errors import ConfigError
-    from trimask_core.moments.collusion import MomentsCollusion
+    from trimask_core.moments.study import MomentsCollusion
     from trimask_core.rows import collusion
     from trimask_core.suites import collusion_of
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from trimask_core.basics.errors import ConfigError
 from trimask_core.explain.sentences import LANGUAGES, catalogue, read_words
-from trimask_core.moments import collusion as moments_collusion
+from trimask_core.moments.study import WORDS as MOMENTS_WORDS
 from trimask_core.rows import collusion as rows_collusion
 
 _WORD = re.compile(r"[\w$#]+")
@@ -198,7 +198,7 @@ _CHARSET = '<meta charset="utf-8">'
 
 def words() -> dict[str, bytes]:
     """The page's modules of words, which no folder has: a JSON object a language, and the exact statement's sentences."""
-    exact = read_words("exact") | rows_collusion.WORDS | moments_collusion.WORDS
+    exact = read_words("exact") | rows_collusion.WORDS | MOMENTS_WORDS
     said = {"exact": exact, **{tag: catalogue(tag) for tag in LANGUAGES}}
     return {
         f"page/words/{name}.js": f"export default {json.dumps(texts, ensure_ascii=False, indent=1)};\n".encode()

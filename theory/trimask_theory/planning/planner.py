@@ -32,8 +32,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.moments.collusion import MomentsCollusion
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.study import MomentsCollusion
 from trimask_core.rows.collusion import default_unmasking
 from trimask_core.rows.noise_columns import default_noise_columns
 from trimask_core.rows.tags import key_holders, tag_bytes
