@@ -46,7 +46,6 @@ def test_interval_and_p_value_agree_on_every_scale() -> None:
             table(null=0.0, bias=np.abs(rng.normal(0, 0.4, 400))),
             table(null=1.0, scale="log", estimate=above, bounds=(0.0, np.inf), clear=0.0),
             table(null=1.0, scale="log", estimate=any_sign),
-            table(null=0.2, scale="fisher", estimate=2 * share - 1),
             table(null=0.5, scale="loglog", estimate=share),
         ):
             agree(found, alpha)

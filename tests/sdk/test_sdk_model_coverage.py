@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from trimask import fit
+from trimask.errors import NoiseExceedsSignal
 from trimask.fit.covariance import covariance_of
 from trimask.fit.noise import outer
 from trimask.moments.moments import Moments
@@ -222,3 +224,29 @@ def test_noise_floor_is_where_noise_alone_ends() -> None:
         tight += second >= result.noise_floor / 2
     assert below >= 180
     assert tight >= 150
+
+
+def test_repro_intervals_of_correlations_hold_as_often_as_they_say_where_the_noise_is_large() -> None:
+    """Errors up to 0.3: on Fisher's scale, with the error at the estimate, 0.1 % were missed in place of 5 %.
+
+    150 draws of the noise on fixed rows, 15 pairs, a fixed seed; the sampling part, not drawn, makes them a little wide.
+    """
+    n, rng = 2000, np.random.default_rng(3)
+    gram = _people(n, rng)
+    truth = fit.partial_correlations(Moments(SCHEMA, gram, n, 0.0)).estimates().values
+    missed = []
+    while len(missed) < 150:
+        with suppress(NoiseExceedsSignal):
+            table = fit.partial_correlations(_noised(gram, n, 0.6, rng)).estimates()
+            low, high = table.interval().T
+            missed.append((truth < low) | (truth > high))
+            assert np.array_equal(table.pvalues < 0.05, (low > 0) | (high < 0))
+    assert 0.01 < np.mean(missed) < 0.05
+
+
+def test_without_noise_intervals_of_correlations_of_normal_rows_are_fishers() -> None:
+    n = 60
+    table = fit.correlations(Moments(SCHEMA, _people(n, np.random.default_rng(4)), n, 0.0)).estimates()
+    reach = np.arctanh(1.959964 / math.sqrt(n - 1 - 1.959964**2))
+    fishers = np.tanh(np.arctanh(table.values)[:, None] + reach * np.array([-1, 1]))
+    np.testing.assert_allclose(table.interval(), fishers, atol=1e-6)

@@ -14,12 +14,17 @@ what the schema knows, those of a group add up to 1, and counts to the number of
 Proved: the noise variances. Asymptotic: normal intervals. Assumed: normal rows for the sampling part of a
 variance whose column is neither yes-or-no nor has its square declared.
 
-Statement (correlations). With Om = S^-1 the correlation of columns i and j given all others is
-r = -Om_ij / sqrt(Om_ii Om_jj), and
-    dr = -dOm_ij / sqrt(Om_ii Om_jj) - (r/2) (dOm_ii/Om_ii + dOm_jj/Om_jj),   dOm = -Om dS Om.
-Given a set of columns alone, Om is the inverse of the covariance of i, j and that set. Errors follow by
-`trimask.fit.covariance`; intervals are made on Fisher's scale, arctanh r, where the error is se/(1 - r^2).
-The sampling part is (1 - r^2)^2/n, the textbook's, for normal rows, or from fourth moments. Asymptotic.
+Statement (correlations). Let e_i and e_j be the directions of what is left of columns i and j when the others given are
+taken out, so that V = (e_i, e_j)^T S (e_i, e_j) is the inverse of the block of i and j of the inverse of S; given a set of
+columns alone, S is the covariance of i, j and that set. The correlation is r = V_ij / sqrt(V_ii V_jj). With
+x = e_i / sqrt V_ii and y = e_j / sqrt V_jj, to first order
+    x^T dS y - (rho/2) (x^T dS x + y^T dS y)
+is the error of r - rho if rho is the truth: S is stationary in what e_i and e_j take out. Its variance, by
+`trimask.fit.covariance`, is a quadratic in rho. The standard error is its root at rho = r, and the interval has the rho
+that r is within c of those roots of (Fieller's). Where the noise is large, the error grows as S comes near to singular, and
+r with it: an interval with the error at r alone, on Fisher's scale, held in 98 % and left the truth out on one side.
+For normal rows without noise, |r - rho| <= c sqrt(((r - rho)^2 + (1 - r rho)^2) / n) is Fisher's interval,
+|arctanh r - arctanh rho| <= arctanh(c / sqrt(n - c^2)). Asymptotic.
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from trimask.fit.noise import moments_of, outer
 from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
+from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
@@ -357,29 +363,24 @@ def partial_correlations(
         raise ParameterError("columns", "at least two columns")
     whole = covariance_of(moments, select(moments.schema, [*chosen, *held]))
     whole.check()
-    rows, index, known = [], [], []
+    found, index = [], []
     for i, j in combinations(range(len(chosen)), 2):
         others = range(len(chosen)) if given is None else [i, j, *range(len(chosen), len(whole.names))]
-        values, fourth = _pair(whole, i, j, list(others))
-        rows.append(values)
-        known.append(fourth)
+        found.append(_pair(whole, i, j, list(others)))
         index.append((chosen[i], chosen[j]))
-    said = doubt(whole, np.array(known))
+    r, sampling, privacy, known, quadratics = map(np.array, zip(*found, strict=True))
+    said = doubt(whole, known)
     warn_of(said)
     held_fixed = "all other columns of the table" if given is None else ", ".join(held) or "nothing"
+    none = np.zeros((len(r), len(r)))
     table = EstimateTable(
-        pd.MultiIndex.from_tuples(index),
-        *np.array(rows).T,
-        scale="fisher",
-        bounds=(-1.0, 1.0),
-        null=0.0,
-        style=4,
-        join=" ~ ",
-    )
+        pd.MultiIndex.from_tuples(index), r, np.sqrt(sampling), np.sqrt(privacy),
+        combination=Combination(r, none, none, quadratics), bounds=(-1.0, 1.0), null=0.0, style=4, join=" ~ ",
+    )  # fmt: skip
     return PartialCorrelationResults(
         what="Correlations" if given is not None and not held else "Partial correlations", label=moments.label,
         nobs=moments.rows, sigma=moments.sigma, tables={"pairs": table}, about=[("given", held_fixed)],
-        remarks=rows_notes(np.array(known), said), columns=tuple(chosen), given=None if given is None else tuple(held),
+        remarks=rows_notes(known, said), columns=tuple(chosen), given=None if given is None else tuple(held),
     )  # fmt: skip
 
 
@@ -407,18 +408,25 @@ def correlations(dataset: Source, columns: Sequence[str] | None = None) -> Parti
     return partial_correlations(dataset, columns, given=[])
 
 
-def _pair(covariance: Covariance, i: int, j: int, among: list[int]) -> tuple[list[float], bool]:
-    """The correlation of i and j given the others of `among`, the parts of its error, and whether by fourth moments."""
+def _pair(
+    covariance: Covariance, i: int, j: int, among: list[int]
+) -> tuple[float, float, float, bool, Matrix]:
+    """The correlation of i and j given the others of `among`, its two variances, and whether by fourth moments; then A, B, C
+    of the variance A + B t + C t^2 if the truth is r + t.
+    """
     at = np.ix_(among, among)
     inverse = linalg.inv(covariance.S[at])
-    a, b = among.index(i), among.index(j)
-    x, y = inverse[:, a], inverse[:, b]
-    size = float(np.sqrt(x[a] * y[b]))
-    r = -float(x[b]) / size
-    inner = outer(x, y) / size + r / 2 * (np.outer(x, x) / x[a] + np.outer(y, y) / y[b])
-    gradient: Matrix = np.zeros((1, *covariance.S.shape))
-    gradient[0][at] = inner
-    variances, known = covariance.sampling(gradient)
-    sampling = float(variances[0])
-    privacy = float(covariance.privacy_variance(gradient)[0])
-    return [r, sampling**0.5, privacy**0.5], bool(known[0])
+    both = [among.index(i), among.index(j)]
+    V = linalg.inv(inverse[np.ix_(both, both)])
+    x, y = (inverse[:, both] @ V / np.sqrt(np.diag(V))).T
+    r = float(V[0, 1] / np.sqrt(V[0, 0] * V[1, 1]))
+    gradients: Matrix = np.zeros((3, *covariance.S.shape))
+    for gradient, t in zip(gradients, (0.0, 1.0, -1.0), strict=True):
+        gradient[at] = outer(x, y) - (r + t) / 2 * (np.outer(x, x) + np.outer(y, y))
+    sampling, known = covariance.sampling(gradients)
+    if known.any() and not known.all():  # by two laws they would be of no quadratic
+        sampling = np.full(3, sampling[0])
+    privacy = covariance.privacy_variance(gradients)
+    here, above, below = sampling + privacy
+    quadratic = np.array([here, (above - below) / 2, (above + below) / 2 - here])
+    return r, float(sampling[0]), float(privacy[0]), bool(known[0]), quadratic

@@ -29,11 +29,10 @@ from trimask_theory.moments.noise_law import Matrix
 
 PARTS = ["estimate", "std err", "sampling", "privacy"]
 NOT_DETERMINED = "not determined"
-Scale = Literal["linear", "log", "fisher", "loglog"]
+Scale = Literal["linear", "log", "loglog"]
 _SCALES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "linear": (lambda e: e, lambda x: x, np.ones_like),
     "log": (np.log, np.exp, lambda e: 1 / e),
-    "fisher": (np.arctanh, np.tanh, lambda e: 1 / (1 - e**2)),
     "loglog": (lambda e: np.log(-np.log(e)), lambda x: np.exp(-np.exp(x)), lambda e: 1 / (e * -np.log(e))),
 }  # to the scale, back from it, and its slope
 
@@ -76,7 +75,7 @@ class EstimateTable(Report):
         Values and the two parts of their standard errors; infinite or NaN where there is none to give.
     df : float or array, optional
         Of Student's law; None: the normal one.
-    scale : "linear", "log", "fisher" or "loglog"
+    scale : "linear", "log" or "loglog"
         Where intervals are made; "log" only for estimates `clear` standard errors above zero, else linear.
     bounds : tuple
         What can be: estimates and intervals are cut to it.
@@ -90,7 +89,7 @@ class EstimateTable(Report):
     cautions : tuple
         What a reader must know of these intervals.
     combination : Combination, optional
-        Of a noisy fit, whose intervals are joined with Fieller's.
+        Of a noisy fit, whose intervals are joined with Fieller's, or are Fieller's where it has no covariance.
     ends : callable, optional
         The interval at so many deviations, where it is made in another way.
     before, after : mapping
@@ -193,8 +192,6 @@ class EstimateTable(Report):
             used = (self.estimate > 0) & (self.estimate >= self.clear * self.errors)
         elif self.scale == "loglog":
             used = (self.estimate > 0) & (self.estimate < 1)
-        elif self.scale == "fisher":
-            used = np.abs(self.estimate) < 1
         safe = np.where(used, self.estimate, 0.5)
         at = np.where(used, to(safe), self.estimate)
         return at, np.where(used, np.abs(slope(safe)), 1.0) * self.errors, used
