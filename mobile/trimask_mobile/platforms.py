@@ -6,7 +6,7 @@ import locale
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from trimask_client.records import write_private
 from trimask_mobile.phone import background, browser
@@ -18,82 +18,41 @@ Scan = Callable[[Callable[[str], None]], None]
 TextCallback = Callable[[str], None]
 
 
-class Platform(Protocol):
-    """`scan` and `share` are None where the system has nothing of the kind. `browse` opens an address in a browser.
+class Platform:
+    """A computer: files go to the downloads. What a phone has and a computer has not is nothing here.
 
-    `sends_when_closed`: whether the system sends what waits while the app is closed; the screens promise it only there.
+    `scan` and `share` are None where the system has nothing of the kind. `sends_when_closed`: whether the system sends what
+    waits while the app is closed; the screens promise it only there.
     """
-
-    scan: Scan | None
-    share: Callable[[str, str], None] | None
-    sends_when_closed: bool
-
-    def home(self, default: str) -> Path:
-        """Where the app keeps its records."""
-        ...
-
-    def language(self) -> str:
-        """The person's language, as a tag."""
-        ...
-
-    def reads_aloud(self) -> bool:
-        """Whether a service is on that reads the screen aloud: it cannot read this app."""
-        ...
-
-    def browse(self, address: str) -> None:
-        """Open an address in a browser, also where links to it open this app."""
-        ...
-
-    def key(self, home: Path) -> bytes | None:
-        """The device's key, where the system keeps it better than a file does; None: the file's."""
-        ...
-
-    def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
-        """Write a file where the person finds it, now or when they have said where; then where that is, or why not."""
-        ...
-
-    def listen(self, opened: TextCallback) -> None:
-        """Be told of links the system opens with this app, the first of them at once."""
-        ...
-
-    def edges(self, width: float) -> Edges:
-        """How far the system's own bars lie over a window of that width."""
-        ...
-
-    def left(self, *, waiting: bool) -> None:
-        """The app is not in front any more; `waiting`: something is to be sent."""
-        ...
-
-    def entered(self) -> None:
-        """The app is in front, and sends itself."""
-        ...
-
-
-class Desktop:
-    """A computer: no scanner, no share sheet; files go to the downloads."""
 
     scan: Scan | None = None
     share: Callable[[str, str], None] | None = None
     sends_when_closed = False
 
     def home(self, default: str) -> Path:
+        """Where the app keeps its records."""
         return Path(os.environ.get("TRIMASK_APP_HOME") or default)
 
     def language(self) -> str:
+        """The person's language, as a tag."""
         return (locale.getlocale()[0] or "en").replace("_", "-")
 
     def reads_aloud(self) -> bool:
+        """Whether a service is on that reads the screen aloud: it cannot read this app."""
         return False
 
     def browse(self, address: str) -> None:
+        """Open an address in a browser, also where links to it open this app."""
         import webbrowser
 
         webbrowser.open(address)
 
     def key(self, home: Path) -> bytes | None:  # noqa: ARG002
+        """The device's key, where the system keeps it better than a file does; None: the file's."""
         return None
 
     def save(self, name: str, text: str, saved: TextCallback, failed: TextCallback) -> None:
+        """Write a file where the person finds it, now or when they have said where; then where that is, or why not."""
         downloads = Path(os.environ.get("TRIMASK_APP_SAVED") or Path.home() / "Downloads")
         path = _free(downloads if downloads.is_dir() else Path.home(), name)
         try:
@@ -104,19 +63,21 @@ class Desktop:
             saved(str(path))
 
     def listen(self, opened: TextCallback) -> None:
-        """A computer hands links over as an argument."""
+        """Be told of links the system opens with this app, the first of them at once. A computer hands them over as an
+        argument."""
 
     def edges(self, width: float) -> Edges:  # noqa: ARG002
+        """How far the system's own bars lie over a window of that width."""
         return Edges()
 
     def left(self, *, waiting: bool) -> None:
-        """A window that is not in front goes on."""
+        """The app is not in front any more, where it goes on; `waiting`: something is to be sent."""
 
     def entered(self) -> None:
-        """And so does one that is."""
+        """The app is in front, and sends itself."""
 
 
-class Android:
+class Android(Platform):
     """Intents, through pyjnius. The camera is another app's: this one asks for no permission to use it."""
 
     _REQUEST = 0x7EAD
@@ -133,11 +94,10 @@ class Android:
         self._activity = autoclass("org.kivy.android.PythonActivity").mActivity
         self._found: Callable[[str], None] = lambda _text: None
         scanner = self._scanner()
-        self.scan: Scan | None = None
         if scanner.resolveActivity(self._activity.getPackageManager()) is not None:
             self.scan = self._scan
             self._bind(on_activity_result=self._scanned)
-        self.share: Callable[[str, str], None] | None = self._share
+        self.share = self._share
         self.sends_when_closed = background.has_job()
         self._documents = Documents(self._activity, self._bind, _on_screen)
         run_on_ui_thread(dark_icons)(self._activity)
@@ -239,4 +199,4 @@ def _on_screen(call: Callable[[], None]) -> None:
 
 def this_platform() -> Platform:
     """Where the app is running."""
-    return Android() if _on_android() else Desktop()
+    return Android() if _on_android() else Platform()

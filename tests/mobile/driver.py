@@ -88,7 +88,7 @@ sys.path.append(str(Path(__file__).parents[1] / "support"))
 from trimask_mobile.app import SurveyApp  # noqa: E402
 from trimask_mobile.model.device import Device  # noqa: E402
 from trimask_mobile.phone.insets import Edges  # noqa: E402
-from trimask_mobile.platforms import Desktop  # noqa: E402
+from trimask_mobile.platforms import Platform  # noqa: E402
 from trimask_mobile.theme import rgba  # noqa: E402
 from trimask_mobile.widgets.basics import Focusable  # noqa: E402
 from trimask_patience import patience  # noqa: E402
@@ -99,7 +99,7 @@ KEYS = {
 }  # fmt: skip
 
 
-class TestPlatform(Desktop):
+class TestPlatform(Platform):
     """A computer, with a scanner if asked for."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from trimask_mobile.phone import background, browser
 from trimask_mobile.phone.documents import Documents
 from trimask_mobile.phone.insets import Edges, covered
 from trimask_mobile.phone.keystore import KeyStoreError, wrapped_device_key
-from trimask_mobile.platforms import Desktop
+from trimask_mobile.platforms import Platform
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_receipt_takes_no_other_s_place(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TRIMASK_APP_SAVED", str(tmp_path))
     said: list[str] = []
     for text in ("one", "two", "three"):
-        Desktop().save("Receipt Sleep 2026-11-19.json", text, said.append, said.append)
+        Platform().save("Receipt Sleep 2026-11-19.json", text, said.append, said.append)
     assert [Path(one).name for one in said] == [
         f"Receipt Sleep 2026-11-19{number}.json" for number in ("", " (2)", " (3)")
     ]

@@ -78,6 +78,8 @@ class Focusable:
     """Something the keyboard can reach. `focused` draws the ring; the keyboard itself is in `keys`."""
 
     focused = BooleanProperty(False)
+    ring = NumericProperty(0)
+    ring_corner = NumericProperty(0)
 
     def activate(self) -> None:
         """Enter or space."""
@@ -91,6 +93,14 @@ class Focusable:
     def takes_text(self) -> bool:
         """Whether keys belong to it as text."""
         return False
+
+
+class Pressable(Focusable, ButtonBehavior):
+    """Enter and space do what a touch does."""
+
+    def activate(self) -> None:
+        if not self.disabled:
+            self.dispatch("on_release")
 
 
 class Text(Label):
@@ -143,29 +153,19 @@ class Bar(Widget):
     value = NumericProperty(0.0)
 
 
-class PushButton(Focusable, ButtonBehavior, Label):
+class PushButton(Pressable, Label):
     """A button with words on it."""
 
-    focused = BooleanProperty(False)
     kind = OptionProperty("secondary", options=["primary", "secondary", "quiet", "danger"])
 
-    def activate(self) -> None:
-        if not self.disabled:
-            self.dispatch("on_release")
 
-
-class IconButton(Focusable, ButtonBehavior, BoxLayout):
+class IconButton(Pressable, BoxLayout):
     """A button with a sign or a letter or two; `label` says what it does, for tests and whoever reads screens aloud."""
 
-    focused = BooleanProperty(False)
     framed = BooleanProperty(False)
     symbol = StringProperty("none")
     text = StringProperty("")
     label = StringProperty("")
-
-    def activate(self) -> None:
-        if not self.disabled:
-            self.dispatch("on_release")
 
 
 class StepRow(BoxLayout):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kivy.properties import BooleanProperty, ListProperty, NumericProperty, ObjectProperty, StringProperty
-from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.textinput import TextInput
 from kivy.uix.widget import Widget
@@ -14,14 +13,13 @@ from trimask_core.form.form import Asked
 from trimask_core.form.parse_input import date_order, show_number
 from trimask_mobile.model.words import listed_months
 from trimask_mobile.platforms import decimal_keypad
-from trimask_mobile.widgets.basics import Focusable, PushButton, Stack, Text
+from trimask_mobile.widgets.basics import Focusable, Pressable, PushButton, Stack, Text
 from trimask_mobile.widgets.look import load_kv
 
 
 class Field(Focusable, TextInput):
     """One line of text. The frame around it is drawn here; messages stand below it, in the page."""
 
-    focused = BooleanProperty(False)
     invalid = BooleanProperty(False)
     label = StringProperty("")
     decimal = BooleanProperty(False)
@@ -50,19 +48,14 @@ class Field(Focusable, TextInput):
             decimal_keypad()
 
 
-class Choice(Focusable, ButtonBehavior, BoxLayout):
+class Choice(Pressable, BoxLayout):
     """One answer of several, as wide as the page and easy to hit."""
 
-    focused = BooleanProperty(False)
     text = StringProperty("")
     value = ObjectProperty(None, allownone=True)
     selected = BooleanProperty(False)
     several = BooleanProperty(False)
     group = ObjectProperty(None, allownone=True)
-
-    def activate(self) -> None:
-        if not self.disabled:
-            self.dispatch("on_release")
 
     def arrow(self, step: int) -> bool:
         return self.group is not None and bool(self.group.move(self, step))
@@ -121,7 +114,6 @@ class ChoiceList(Stack):
 class Slide(Focusable, Widget):
     """A slider: drag, tap, or arrow keys. Without an answer its thumb is hollow, so that the middle is not one."""
 
-    focused = BooleanProperty(False)
     minimum = NumericProperty(0.0)
     maximum = NumericProperty(1.0)
     step = NumericProperty(0.0)
