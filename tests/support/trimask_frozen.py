@@ -114,7 +114,7 @@ def freeze(suite: str, archive: Path) -> None:
 
 def _interrupted(signed: SignedStudy, folder: Path, person: dict[str, Any]) -> None:
     """A device that made its submission and reached nobody: its link is cut before the first call."""
-    lost = mock.patch.object(Client, "upload", side_effect=Unreachable("the link was cut"))
+    lost = mock.patch.object(Client, "_upload", side_effect=Unreachable("the link was cut"))
     with Client(signed, folder=folder, attempts=1) as client, lost, pytest.raises(Unreachable):
         client.submit(person)
 
