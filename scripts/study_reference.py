@@ -372,9 +372,9 @@ _OWN_TABLE = """## Your own table
 `trimask study from-csv DATA.csv --out my.toml` drafts a definition. Edit it;
 `trimask demo --study my.toml --rows DATA.csv` runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it will
 show. If the people in the file are not in the study, `--pilot` chooses `row_norm`, centres and scales by it, where that
-leaves less error and slopes keep their intervals; give it to `trimask study new --pilot` too. Without such a file ask some
-people first: `trimask study next my.toml --from DATASET --out wave2.toml` drafts the others' study by the first release
-([two waves](theory/verified-moments.md#waves)).
+leaves less error and slopes keep their intervals; give it to `trimask study new --pilot` too. `--columns` asks some alone.
+Without such a file ask some people first: `trimask study next my.toml --from DATASET --out wave2.toml` drafts the others'
+study by the first release ([two waves](theory/verified-moments.md#waves)).
 
 - Read are UTF-8, UTF-16 and Latin-1 (Windows-1252), commas, semicolons, tabs and `|`, decimal commas; no marks between
   thousands. Columns go by the attribute's name, or by a header with its letters and digits (`Body mass (kg)`).

@@ -169,7 +169,7 @@ def simulate(
         Where they should not be the study's.
     right : int, optional
         How many right providers there are, where it should not be the study's.
-    pilot : DataFrame, mappings, or an earlier wave's release, optional
+    pilot : DataFrame, mappings, Path, str, or an earlier wave's release, optional
         Others like them, by whom a study with a `row_norm` corrects what shrinking rows takes (`trimask study new
         --pilot`).
     seed : int, optional
@@ -207,6 +207,8 @@ def simulate(
         made = known
         if (epsilon, delta, right) != (None, None, None):
             raise ParameterError("epsilon", "left out: the study's noise is calibrated already")
+    if isinstance(pilot, str | Path):
+        pilot = read_people(Path(pilot), made.schema, made.form).answers
     if pilot is not None:
         made = _corrected(made, pilot)
     people = list(answers_of(df, made.schema))

@@ -427,6 +427,39 @@ def test_a_model_out_of_reach_has_a_smaller_one_beside_it(
     assert smaller["needed"]["people"] < told["suites"]["moments"]["needed_together"]["people"] / 10
     without = told["suites"]["moments"]["people_without"]
     assert min(without, key=without.get) in "gh"
+    said = trimask(*command).out.split()
+    assert said[said.index("--columns") + 1 : said.index("--out")] == ["y", *smaller["columns"][1:]]
+    assert f"--rows {smaller['needed']['people']}" in " ".join(said)
+
+
+def test_columns_that_a_model_leaves_out_are_told_with_what_they_cost(
+    tmp_path: Path, trimask: Callable[..., Any]
+) -> None:
+    """What is printed can be run: the smaller study, by the same pilot, shows at that number what was wanted."""
+    rng = np.random.default_rng(8)
+    b = rng.normal(50, 10, 600).clip(5, 95).round(1)
+    y = (0.5 * b + rng.normal(25, 8, 600)).clip(5, 95).round(1)
+    others = np.array(list("pqrst"))[rng.integers(0, 5, (600, 8))]
+    lines = [",".join(map(str, row)) for row in zip(y, b, *others.T, strict=True)]
+    table, own = tmp_path / "pilot.csv", tmp_path / "own.toml"
+    table.write_text("y,b,c,d,e,f,g,h,i,j\n" + "\n".join(lines) + "\n")
+    trimask("study", "from-csv", table, "--out", own)
+    command = ("--pilot", table, "--suite", "moments", "--formula", "y ~ b", "--json")
+    told = json.loads(trimask("plan", "--study", own, *command).out)
+    smaller, whole = told["smaller"], told["suites"]["moments"]["needed_together"]["people"]
+    assert (smaller["formula"], smaller["columns"]) == ("y ~ b", ["y", "b"])
+    assert smaller["needed"]["people"] < 0.9 * whole
+    small = tmp_path / "small.toml"
+    drafted = trimask("study", "from-csv", table, "--pilot", "--columns", "y", "b", "--out", small)
+    assert drafted.status == 0, drafted.err
+    more = ("--rows", str(smaller["needed"]["people"]))
+    again = json.loads(trimask("plan", "--study", small, *command, *more).out)
+    best = again["suites"]["moments"]["recommended"]["best"]
+    (_, slope) = best["coefficients"]
+    assert slope["releases_that_bound_it"] == best["releases_drawn"]
+    assert slope["se"] < 1.15 * told["wanted"][0]["error"]
+    unknown = trimask("study", "from-csv", table, "--columns", "z", "--out", tmp_path / "no.toml")
+    assert (unknown.status, "has no column z; it has y, b, c" in unknown.err) == (2, True)
 
 
 def _few_people() -> str:

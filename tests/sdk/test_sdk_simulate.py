@@ -61,3 +61,13 @@ def test_a_tables_file_is_read_as_the_demo_reads_it(tmp_path: Path) -> None:
     study = bundled_definition("moments")
     read, given = (trimask.simulate(rows, study, seed=3) for rows in (tmp_path / "people.csv", PEOPLE))
     assert np.array_equal(read.moments.gram, given.moments.gram)
+
+
+def test_repro_a_pilots_file_is_read_as_the_peoples(tmp_path: Path) -> None:
+    """Its path was taken for people, letter by letter: `s: is not asked by this study`."""
+    others = pd.DataFrame(blood_pressure_population(200, 6))
+    others.to_csv(tmp_path / "others.csv", index=False)
+    study = bundled_definition("moments")
+    read = trimask.simulate(PEOPLE, study, pilot=str(tmp_path / "others.csv"), seed=1)
+    given = trimask.simulate(PEOPLE, study, pilot=others, seed=1)
+    assert np.allclose(read.moments.gram, given.moments.gram, rtol=1e-12)

@@ -38,6 +38,9 @@ def register_in(commands: Subparsers) -> None:
         help="default moments, which serves most studies best; rows is the triple matrix-masking",
     )
     parser.add_argument(
+        "--columns", nargs="+", metavar="NAME", help="ask these alone, in this order (default: all)"
+    )
+    parser.add_argument(
         "--pilot",
         action="store_true",
         help="the file is of people asked before, who are not in the study: row_norm, centres and scales are chosen by it",
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from trimask_theory.planning.study_definition import load_definition
 
     sheet = read_sheet(args.table)
-    draft = draft_study(sheet, args.suite)
+    draft = draft_study(sheet, args.suite, args.columns)
     definition = load_definition(draft.text)  # what is drafted can be read, or the reason is said now
     found = None
     if args.pilot:
@@ -87,9 +90,16 @@ def run(args: argparse.Namespace) -> int:
     print(f"  trimask plan --study {args.out} --pilot {args.table}")
     if found is not None:
         _say_recommended(found, args)
+    else:
+        print(
+            f"  # if the people of {args.table.name} will not be in the study: again with --pilot, for far less noise"
+        )
     if not draft.too_few:
         pilot = f" --pilot {args.table}" if found is not None and found.clips else ""
         print(f"  trimask demo --study {args.out} --rows {args.table}{pilot}")
+        print("  # or without nodes, in Python, for trimask.fit:")
+        shown = f', pilot="{args.table}"' if pilot else ""
+        print(f'  trimask.simulate("{args.table}", "{args.out}"{shown})')
     return 0
 
 

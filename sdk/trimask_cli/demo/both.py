@@ -111,7 +111,7 @@ def _costs(outcome: Outcome) -> dict[str, Any]:
 
 _COST_WORDS = {
     "error_times_raw_rows": ("standard errors, times those of raw rows (median)", "{:.1f}"),
-    "epsilon_public": ("epsilon of what is published", "{:.3g}"),
+    "epsilon_public": ("epsilon of what is published (less hides more)", "{:.3g}"),
     "epsilon_collector": ("epsilon of what the collector sees", "{:.3g}"),
     "institutions": ("institutions", "{}"),
     "together_see_answers": ("of them together could see answers, at least", "{}"),
@@ -127,10 +127,9 @@ def print_both(rows: Outcome, moments: Outcome, out: Path, console: Console) -> 
         f"[bold]{escape(moments.study.title)}: {moments.dataset.rows:,} people, asked once in each suite"
     )
     if moments.study.pilot is not None:
-        asked = f"{moments.study.pilot.people:,} others asked before"
+        asked = f"{moments.study.pilot.people:,} others, asked before"
         console.print(
-            f"What shrinking long rows takes from the moments is corrected by a pilot: {asked}.",
-            highlight=False,
+            f"Devices shrink long rows; what that takes is corrected by a pilot: {asked}.", highlight=False
         )
     console.print(_fits(rows, moments))
     for outcome in (rows, moments):
@@ -143,7 +142,8 @@ def print_both(rows: Outcome, moments: Outcome, out: Path, console: Console) -> 
     console.rule()
     console.print(take_away(rows, moments), style="bold", highlight=False)
     console.print(
-        f"Saved in {out}: report.png, report.json, and the datasets in rows/ and moments/. One suite with all it promises: "
+        f"Saved in {out}: report.png, report.json, and the datasets in rows/ and moments/; in Python "
+        f"trimask.Dataset.open('{out}/moments') is what trimask.fit takes. One suite with all it promises: "
         "trimask demo --suite rows, or moments",
         style="dim",
         highlight=False,

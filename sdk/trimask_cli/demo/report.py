@@ -302,7 +302,7 @@ def print_report(outcome: Outcome, console: Console) -> None:
         console.print(sentence, style="bold", markup=False, highlight=False)
     console.print(
         f"Saved in {outcome.out}: {report_of(study).data_file}, counted.bin, manifest.json, manifest.sig, "
-        "README.md, report.json, report.png",
+        f"README.md, report.json, report.png; in Python trimask.Dataset.open('{outcome.out}') is what trimask.fit takes",
         style="dim",
     )
 

@@ -29,7 +29,8 @@ import trimask
 from trimask_cli import owner
 from trimask_cli.demo import both, report
 from trimask_cli.demo.devices import blood_pressure_population, submit_all
-from trimask_cli.own_plan.command import make_plan, way_on
+from trimask_cli.own_plan.command import way_on
+from trimask_cli.own_plan.plan import make_plan
 from trimask_cli.own_plan.predict import Population, sample_of
 from trimask_cli.owner import sign
 from trimask_cli.study_file import bundled_definition, default_formula, owner_public_key, write_signed

@@ -1,18 +1,16 @@
-"""`trimask plan --study`: gather the people, predict in each suite, recommend, print and draw.
+"""`trimask plan --study`: gather the people, plan, print and draw.
 
-The plan of a study definition is values, then text for a terminal, and the trade-off of clipping as a picture: a panel a
-suite, error against row_norm, noise and bias apart.
+What is printed ends with what to run to see more; the picture is the trade-off of clipping: a panel a suite, error against
+row_norm, noise and bias apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
+import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -20,73 +18,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trimask.fit.least_squares import DETECTABLE
-from trimask_cli.own_plan.first_order import Ladder, Needs, Sizes, cheapest, without
-from trimask_cli.own_plan.predict import Population, Prediction, predict, sample_of
-from trimask_cli.own_plan.recommend import Recommendation, in_suite, recommend
+from trimask_cli.own_plan.first_order import Sizes
+from trimask_cli.own_plan.plan import OwnPlan, SuitePlan, make_plan
+from trimask_cli.own_plan.predict import Population, Prediction, sample_of
 from trimask_cli.study_file import default_formula, toml_value
 from trimask_client.table import read_people
-from trimask_core.basics.errors import ConfigError, ParameterError
+from trimask_core.basics.errors import ParameterError
 from trimask_core.study.definition import SuiteName
-from trimask_core.study.schema import Schema
 from trimask_terminal.options import print_json
 from trimask_theory.planning.definition import Expected, StudyDefinition, draw_people
 from trimask_theory.planning.study_definition import load_definition
-
-
-@dataclass(frozen=True)
-class SuitePlan:
-    """One suite: as the definition has it, with the best clipping, and how large it must be for what is wanted."""
-
-    as_given: Prediction
-    advice: Recommendation
-    sizes: dict[str, Sizes]
-    together: Sizes
-    without: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A coefficient, the size of effect that is to be seen (None where an error was asked for), and the error for it."""
-
-    name: str
-    effect: float | None
-    error: float
-
-
-@dataclass(frozen=True)
-class OwnPlan:
-    """Everything that is printed."""
-
-    definition: StudyDefinition
-    formula: str
-    basis: str
-    rows: int
-    wanted: list[Wanted]
-    suites: dict[SuiteName, SuitePlan]
-    smaller: tuple[str, Sizes] | None = None
-    """A model of fewer questions, where all of them ask for far more people than there are, and what it asks for."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "study": self.definition.title,
-            "formula": self.formula,
-            "basis": self.basis,
-            "smaller": self.smaller and {"formula": self.smaller[0], "needed": asdict(self.smaller[1])},
-            "wanted": [asdict(item) for item in self.wanted],
-            "suites": {
-                name: {
-                    "as_given": plan.as_given.to_dict(),
-                    "recommended": plan.advice.to_dict(),
-                    "needed": {one: asdict(sizes) for one, sizes in plan.sizes.items()},
-                    "needed_together": asdict(plan.together),
-                    "people_without": {one: round(ratio, 3) for one, ratio in plan.without.items()},
-                }
-                for name, plan in self.suites.items()
-            },
-        }
-
 
 _DRAWN = 4000
 
@@ -101,7 +42,10 @@ def run_own(args: argparse.Namespace) -> int:
         return 0
     from trimask_terminal.study_view import make_console
 
-    make_console().print(render(plan))
+    console = make_console()
+    console.print(render(plan))
+    for line in next_commands(plan, args.study, args.pilot):
+        console.print(f"  {line}", soft_wrap=True, markup=False, highlight=False)
     return 0
 
 
@@ -119,68 +63,6 @@ def _planned(args: argparse.Namespace) -> OwnPlan:
         cover=args.cover,
         asked=(args.effect or [], args.se or []),
     )
-
-
-def make_plan(
-    definition: StudyDefinition,
-    population: Population,
-    formula: str | None,
-    *,
-    basis: str = "",
-    rows: int | None = None,
-    suites: Sequence[SuiteName] = (),
-    parties: tuple[int | None, int | None] = (None, None),
-    cover: str = "slopes",
-    asked: tuple[Sequence[str], Sequence[str]] = ((), ()),
-) -> OwnPlan:
-    """Of effects and errors as `asked` for (--effect, --se), or of every effect at its standard size."""
-    rows = rows or definition.collection.release_rows
-    model = formula or default_formula(definition.schema)
-    found: dict[SuiteName, SuitePlan] = {}
-    wanted: list[Wanted] = []
-    for name in suites or [definition.collection.suite]:
-        print(f"planning the {name} suite ...", file=sys.stderr)
-        given = in_suite(definition, name)
-        advice = recommend(given, population, model, rows, *parties, cover)
-        first = advice.unclipped
-        if given.privacy.row_norm is not None:
-            first = predict(given, population, model, rows, *parties)
-        wanted = _wanted(*asked, advice.ladder)
-        needs, limits = Needs(advice.ladder, cover), [(item.name, item.error) for item in wanted]
-        sizes = {one: needs.of([(one, error)]) for one, error in limits}
-        found[name] = SuitePlan(first, advice, sizes, needs.of(limits), without(advice.ladder, limits))
-    plan = OwnPlan(definition, model, basis, rows, wanted, found)
-    return plan if formula else replace(plan, smaller=_smaller(plan, population, parties, cover))
-
-
-_FAR = 20
-_ASKED = 4
-
-
-def _smaller(
-    plan: OwnPlan, population: Population, parties: tuple[int | None, int | None], cover: str
-) -> tuple[str, Sizes] | None:
-    """The study of a few cheap questions, where the whole one is far out of reach."""
-    name, suite = _cheapest_suite(plan)
-    schema, needed = plan.definition.schema, suite.together.people or math.inf
-    if needed < _FAR * plan.rows or len(schema.attributes) <= _ASKED + 1 or schema.derived:
-        return None
-    ladder = suite.advice.ladder
-    chosen = cheapest(ladder, [(item.name, item.error) for item in plan.wanted], _ASKED)
-    response = plan.formula.partition("~")[0].strip()
-    whole = in_suite(plan.definition, name)
-    attributes = tuple(item for item in whole.schema.attributes if item.name in (response, *chosen))
-    small = replace(whole, schema=Schema(attributes, (), schema.ones), form=None, weight=None)
-    asked = [item.name for item in attributes]
-    people = [{key: person[key] for key in asked} for person in population.people]
-    formula = default_formula(small.schema)
-    found = recommend(small, Population(people, population.pilot), formula, plan.rows, *parties)
-    wanted = [(one, size / DETECTABLE) for one, size in found.ladder.effects.items()]
-    return formula, Needs(found.ladder, cover).of(wanted)
-
-
-def _cheapest_suite(plan: OwnPlan) -> tuple[SuiteName, SuitePlan]:
-    return min(plan.suites.items(), key=lambda item: item[1].together.people or math.inf)
 
 
 def _suites(definition: StudyDefinition, asked: str) -> list[SuiteName]:
@@ -207,27 +89,6 @@ def _population(args: argparse.Namespace, definition: StudyDefinition) -> tuple[
         )
     expected = definition.expected or Expected()
     return Population(draw_people(definition.schema, expected, _DRAWN), pilot=False), basis
-
-
-def _wanted(effects: Sequence[str], errors: Sequence[str], ladder: Ladder) -> list[Wanted]:
-    """Of --effect and --se, or an effect of the standard size for each coefficient."""
-    found: list[Wanted] = []
-    for option, pairs in (("effect", effects), ("se", errors)):
-        for pair in pairs:
-            name, _, text = pair.partition("=")
-            standard = ladder.effects.get(name) if option == "effect" and not text else None
-            try:
-                value = abs(float(text)) if standard is None else standard
-            except ValueError:
-                value = 0.0
-            if name not in ladder.names or not 0 < value < math.inf:
-                shape = "NAME or NAME=SIZE" if option == "effect" else "NAME=ERROR"
-                raise ConfigError(
-                    f"--{option} {pair}: write {shape}, with NAME one of {', '.join(ladder.names)}"
-                )
-            effect = option == "effect"
-            found.append(Wanted(name, value if effect else None, value / DETECTABLE if effect else value))
-    return found or [Wanted(name, size, size / DETECTABLE) for name, size in ladder.effects.items()]
 
 
 def render(plan: OwnPlan) -> RenderableType:
@@ -309,13 +170,16 @@ def _needed_note(plan: OwnPlan) -> str:
 
 def way_on(plan: OwnPlan) -> str:
     """The sentence to take away: what is seen, and with how many people, or at which epsilon, all would be."""
-    name, suite = _cheapest_suite(plan)
+    name, suite = plan.cheapest
     seen = [
         one for one, sizes in suite.sizes.items() if sizes.people is not None and sizes.people <= plan.rows
     ]
     what = f"{len(seen)} of {len(plan.wanted)} effects" if seen else "no effect of the size wanted"
     epsilon = plan.definition.privacy.epsilon
-    words = f"{plan.rows:,} people at epsilon {epsilon:g}: {what} can be relied on to be seen ({name} suite)"
+    by = ", with the settings that trimask plan recommends" if suite.recommends else ""
+    words = (
+        f"{plan.rows:,} people at epsilon {epsilon:g}{by}: {what} can be relied on to be seen ({name} suite)"
+    )
     if len(seen) == len(plan.wanted):
         return words + "."
     together = suite.together
@@ -330,10 +194,32 @@ def way_on(plan: OwnPlan) -> str:
         named = ", ".join(f"{one} ({ratio:.2g} times the people)" for one, ratio in costly)
         words += f"; leaving out one of these columns makes it fewer: {named}"
     if plan.smaller is not None:
-        formula, sizes = plan.smaller
+        sizes = plan.smaller.needed
         also = "" if sizes.epsilon is None else f" or epsilon {sizes.epsilon:g}"
-        words += f". A study of {formula} alone: {people_words(sizes.people)} people{also}"
+        words += f". A study of {plan.smaller.formula} alone: {people_words(sizes.people)} people{also}"
     return words + "."
+
+
+def next_commands(plan: OwnPlan, study: Path, pilot: Path | None) -> list[str]:
+    """What to run to see what `way_on` says: the study with so many people, or of so few questions."""
+    needed = plan.cheapest[1].together
+    if needed.people is not None and needed.people <= plan.rows:
+        return []
+    lines, formula = [], f" --formula {shlex.quote(plan.formula)}"
+    if plan.formula == default_formula(plan.definition.schema):
+        formula = ""
+    if plan.smaller is not None and pilot is not None:
+        small = study.with_name(f"{study.stem}-smaller.toml")
+        first = plan.smaller.formula.partition("~")[0].strip()
+        columns = " ".join([first, *(name for name in plan.smaller.columns if name != first)])
+        lines.append(f"trimask study from-csv {pilot} --pilot --columns {columns} --out {small}")
+        study, needed = small, plan.smaller.needed
+    command = f"trimask plan --study {study}" + (f" --pilot {pilot}" if pilot is not None else "") + formula
+    if needed.people is not None:
+        lines.append(f"{command} --rows {needed.people}")
+    if needed.epsilon is not None:
+        lines.append(f"{command} --epsilon {needed.epsilon:g}")
+    return lines
 
 
 def _errors(plan: OwnPlan) -> Table:
@@ -384,7 +270,7 @@ def _fits(point: Prediction) -> str:
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
     lines = [Text(f"{name}: sigma = {given.sigma:.3g}; {_fits(given)}", style="bold")]
-    if not suite.advice.settings or given.as_good_as(best):
+    if not suite.recommends:
         return [
             *lines,
             Text("  Nothing that was tried does better and lets intervals hold."),

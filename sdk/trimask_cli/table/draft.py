@@ -231,8 +231,8 @@ class Draft:
     too_few: str = ""
 
 
-def draft_study(sheet: Sheet, suite: SuiteName = "moments") -> Draft:
-    """The definition; `ConfigError` if no column can be asked."""
+def draft_study(sheet: Sheet, suite: SuiteName = "moments", asked: Sequence[str] | None = None) -> Draft:
+    """The definition, of the columns `asked` in their order (default: all); `ConfigError` if no column can be asked."""
     if sheet.doubled:
         raise ConfigError(f"{sheet.path}: {sheet.doubled[0]!r} is in the header more than once; rename one")
     long = [wrong for line, cells in sheet.lines if (wrong := sheet.too_long(line, cells))]
@@ -240,7 +240,7 @@ def draft_study(sheet: Sheet, suite: SuiteName = "moments") -> Draft:
         more = f" ({len(long) - 1:,} more such lines)" if len(long) > 1 else ""
         raise ConfigError(f"{sheet.path}, {long[0]}{more}")
     unclear = sheet.unclear
-    columns = [_column(sheet, i, unclear.get(i)) for i in range(len(sheet.header))]
+    columns = [_column(sheet, i, unclear.get(i)) for i in _places(sheet, asked)]
     attributes = [column for column in columns if isinstance(column, Guess)]
     left_out = [column for column in columns if isinstance(column, LeftOut)]
     names = [column.name for column in attributes]
@@ -283,6 +283,16 @@ def with_settings(text: str, settings: Mapping[str, Mapping[str, float]], why: s
             kept = re.sub(r"(?m)^(maximum = .*\n)", rf"\g<1>{lines}", kept, count=1)
             text = text[: named.start()] + kept + text[named.end() :]
     return text
+
+
+def _places(sheet: Sheet, asked: Sequence[str] | None) -> Sequence[int]:
+    if asked is None:
+        return range(len(sheet.header))
+    names = [attribute_name(header) for header in sheet.header]
+    unknown = [name for name in asked if attribute_name(name) not in names]
+    if unknown:
+        raise ConfigError(f"{sheet.path} has no column {unknown[0]}; it has {', '.join(sheet.header)}")
+    return [names.index(attribute_name(name)) for name in asked]
 
 
 def _column(sheet: Sheet, place: int, unclear: str | None) -> Guess | LeftOut:
