@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
@@ -104,6 +106,20 @@ def test_what_was_opened_is_handed_over_once_and_only_for_the_same_bytes() -> No
     asyncio.run(course())
 
 
+@dataclass
+class _At:
+    """A loop at which it is so late."""
+
+    now: float
+    timers: list[float] = field(default_factory=list)
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, *_: object) -> None:
+        self.timers.append(when)
+
+
 def test_what_was_opened_is_kept_for_so_many_bytes_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     async def course() -> None:
         kept = JustOpened()
@@ -111,8 +127,15 @@ def test_what_was_opened_is_kept_for_so_many_bytes_and_seconds(monkeypatch: pyte
         for info in (b"1", b"2", b"3"):
             kept.keep(info, hashlib.sha256(b"sealed").digest(), b"plain")
         assert list(kept._kept) == [b"2", b"3"]
-        monkeypatch.setattr(sealing_keys, "_KEPT_SECONDS", 0.0)
-        kept._sweep(asyncio.get_running_loop())
+        kept._timer = kept._timer and kept._timer.cancel()
+        # At the very instant when one is due, that one goes, and the timer is set for the next, later.
+        loop = _At(kept._first_due())
+        kept._sweep(cast("asyncio.AbstractEventLoop", loop))
+        assert list(kept._kept) == [b"3"]
+        assert loop.timers == [kept._first_due()]
+        assert loop.timers[0] > loop.now
+        loop.now = kept._first_due()
+        kept._sweep(cast("asyncio.AbstractEventLoop", loop))
         assert (kept._kept, kept._bytes, kept._timer) == ({}, 0, None)
 
     asyncio.run(course())

@@ -285,7 +285,7 @@ class JustOpened:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, tuple[float, bytes, bytes]] = {}  # when, digest, payload; oldest first
+        self._kept: dict[bytes, tuple[float, bytes, bytes]] = {}  # until when, digest, payload; oldest first
         self._bytes = 0
         self._lock = threading.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -295,7 +295,7 @@ class JustOpened:
         loop = asyncio.get_running_loop()
         with self._lock:
             if info not in self._kept:
-                self._kept[info] = (loop.time(), digest, payload)
+                self._kept[info] = (loop.time() + _KEPT_SECONDS, digest, payload)
                 self._bytes += len(payload)
             while self._bytes > _KEPT_BYTES:
                 self._drop(next(iter(self._kept)))
@@ -323,10 +323,12 @@ class JustOpened:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
-            while self._kept and next(iter(self._kept.values()))[0] <= loop.time() - _KEPT_SECONDS:
+            while self._kept and self._first_due() <= loop.time():
                 self._drop(next(iter(self._kept)))
-            left = loop.time() - next(iter(self._kept.values()))[0] if self._kept else 0.0
-            self._timer = loop.call_later(_KEPT_SECONDS - left, self._sweep, loop) if self._kept else None
+            self._timer = loop.call_at(self._first_due(), self._sweep, loop) if self._kept else None
+
+    def _first_due(self) -> float:
+        return next(iter(self._kept.values()))[0]
 
 
 class CurrentKeyRing:
