@@ -46,13 +46,16 @@ def provider(answer: Answer, certificate: Any) -> Iterator[str]:
 
 @pytest.fixture
 def send(make_study: Make, keys_folder: Path, answers: Mapping[str, object]) -> Callable[..., Any]:
-    """Submits to a study whose R1 (and R2, if given) is at the address; one attempt unless told otherwise."""
+    """Submits to a study whose R1 (and R2, if given) is at the address; one attempt unless told otherwise.
+
+    Where R2 is not given nobody is: the port of its card is a free one that another test's node may have taken since."""
     cards = make_study(right=2, left=1, keys=keys_folder).study.parties
 
     def run(address: str, tls_name: str = NAME, second: str = "", **settings: Any) -> Any:
-        parties = {"R1": replace(cards["R1"], address=address, tls_name=tls_name)}
-        if second:
-            parties["R2"] = replace(cards["R2"], address=second)
+        parties = {
+            "R1": replace(cards["R1"], address=address, tls_name=tls_name),
+            "R2": replace(cards["R2"], address=second or "127.0.0.1:1"),
+        }
         made = make_study(right=2, left=1, keys=keys_folder, parties=parties)
         with Client(made.signed, **{"attempts": 1, "timeout_seconds": 5.0, **settings}) as client:
             return client.submit(answers)

@@ -110,7 +110,7 @@ def test_submit_to_unknown_study(lab: Lab, client: Client) -> None:
     ):
         other.submit({"x": 1.0, "y": 1.0})
     assert caught.value.reason == "unknown_study"
-    assert other.refusals == {"unknown_study": 1}
+    assert set(other.refusals) == {"unknown_study"}
 
 
 def test_tampered_component(lab: Lab, client: Client) -> None:
@@ -425,13 +425,13 @@ def test_expired_certificate(lab: Lab) -> None:
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
     made = lab.new_study().study
-    party = dataclasses.replace(made.right[0], address=f"127.0.0.1:{port}")
-    study = dataclasses.replace(made, right=(party, *made.right[1:]))
+    right = tuple(dataclasses.replace(party, address=f"127.0.0.1:{port}") for party in made.right)
+    study = dataclasses.replace(made, right=right)
     signed = SignedStudy(study, tuple(approve(study, lab.key(name), 1) for name in lab.parties))
     with Client(signed, attempts=1, timeout_seconds=5) as client:
         with pytest.raises(Unreachable, match="certificate is expired"):
             client.submit({"x": 1.0, "y": 1.0})
-        assert client.refusals == {"unreachable": 1}
+        assert client.refusals["unreachable"] == 1
     server.stop(None)
 
 

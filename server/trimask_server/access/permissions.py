@@ -21,6 +21,7 @@ from trimask_core.study.signed import SignedStudy
 from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.context import NodeContext
+from trimask_server.runtime.inbound_limits import Unread
 from trimask_server.runtime.logs import study_id_of
 from trimask_server.runtime.tls import Context, peer_names, require_role
 from trimask_server.settings.config import NodeConfig
@@ -365,6 +366,8 @@ class Gate:
                 retry_after_ms=_DRAINING_MS,
             )
         _CALLER.set(caller)
+        if isinstance(request, Unread):
+            return  # nothing to read a study from; the limits refuse it next, and say why
         if rule.sent:
             _SENT.set(SignedStudy.from_json(request.signed_study))
         if rule.sent or rule.party is not None:
