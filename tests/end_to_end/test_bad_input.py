@@ -431,7 +431,7 @@ def test_expired_certificate(lab: Lab) -> None:
     with Client(signed, attempts=1, timeout_seconds=5) as client:
         with pytest.raises(Unreachable, match="certificate is expired"):
             client.submit({"x": 1.0, "y": 1.0})
-        assert client.refusals["unreachable"] == 1
+        assert set(client.refusals) == {"unreachable"}
     server.stop(None)
 
 
