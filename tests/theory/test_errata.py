@@ -39,7 +39,7 @@ def test_section_3_2_of_the_masked_noise_paper_squares_wrongly() -> None:
 
 def test_lemma_a_3_of_the_masked_noise_paper() -> None:
     """(43) with noncentrality p, as printed: 1888.9 above 1640.2 at p = 300, n = 301; with sqrt p it holds there."""
-    for p, n, delta in ((300, 301, 1e-150), (20, 100, 1e-6), (5, 10_000, 1e-3)):
+    for p, n, delta in ((300, 301, 1e-150), (20, 100, 1e-6), (5, 10_000, 1e-3), (1, 2, 0.04), (2, 3, 1e-9)):
         bound = 2 * (2 * n - p) + 3 * math.log(1 / delta)
         assert weighted_chi2.isf(delta, [1.0], [2 * (n - p)], [math.sqrt(p)]) <= bound
     printed = weighted_chi2.isf(1e-150, [1.0], [2], [300.0])

@@ -245,6 +245,96 @@ def test_sketch_is_normal_in_the_limit():
     assert np.abs(whitened.var(axis=1) - 1).max() < 6 * math.sqrt(2 / draws)
 
 
+class Kept:
+    """A source that keeps what it gave, so that the sketch can be formed again."""
+
+    def __init__(self, generator):
+        self.generator = generator
+        self.given = []
+
+    def standard_normal(self, size, /):
+        self.given.append(self.generator.standard_normal(size))
+        return self.given[-1]
+
+
+@pytest.mark.parametrize("mechanism", ["M_ALS", "RP LS"])
+def test_figures_11_and_14_are_least_squares_on_a_sketch_of_the_data_with_noise_rows(mechanism):
+    # The same draw by its definition: Pi [D; sigma I_(d+1)], then a solver that knows nothing of Gram matrices.
+    rng = np.random.default_rng(33)
+    epsilon, delta, r, d, longest = 0.5, 1e-5, 300, 4, 2.5
+    data = rng.normal(size=(20, d + 1))
+    data *= longest / np.linalg.norm(data, axis=1).max()
+    if mechanism == "M_ALS":
+        sigma = least_squares.calibrate(epsilon, delta, r, d, longest, mechanism="ALS").sigma
+        corner = [
+            least_squares.delta(epsilon, 2 * s, s, r, d)
+            for s in (longest**2 / sigma**2, 1.00001 * longest**2 / sigma**2)
+        ]
+        assert corner[0] <= delta < corner[1]
+    else:
+        sigma = least_squares.sheffet_sigma(epsilon, delta, r, longest)
+        log = math.log(4 / delta)
+        # c_2 of Figure 14, with c_1 the longest row.
+        printed = math.sqrt(4 * longest**2 * (math.sqrt(2 * r * log) + log) / epsilon)
+        assert sigma == pytest.approx(printed, rel=1e-12)
+        assert sigma > 2 * least_squares.calibrate(epsilon, delta, r, d, longest).sigma
+    source = Kept(rng)
+    drawn = least_squares.sketch(data, r, sigma, source)
+    mixed = np.hstack(source.given) @ np.vstack([data, sigma * np.eye(d + 1)])
+    assert mixed.shape == (r, d + 1)
+    assert drawn == pytest.approx(np.linalg.lstsq(mixed[:, :-1], mixed[:, -1])[0], rel=1e-9)
+
+
+def test_sketch_has_the_exact_law_whose_limit_is_the_normal_one():
+    # With the Gram matrix of Pi B given, the sketch is normal; over its Wishart law each coordinate, whitened by B'B,
+    # is |e| t_(r-d+1)/sqrt(r-d+1). Kolmogorov-Smirnov at 1e-6 for each of 2 coordinates.
+    rng = np.random.default_rng(34)
+    data, r, draws = rng.normal(size=(30, 3)), 6, 3000
+    mean, covariance = solution(data.T @ data, 1)
+    found = np.array([least_squares.sketch(data, r, 0.0, rng) for _ in range(draws)])
+    left = r - 2 + 1
+    for coordinate in np.linalg.solve(np.linalg.cholesky(covariance), (found - mean).T):
+        assert stats.kstest(coordinate * math.sqrt(left), stats.t(left).cdf).pvalue > 1e-6
+        # It has power: with so few rows the law is not yet the limit's.
+        assert stats.kstest(coordinate * math.sqrt(r), "norm").pvalue < 1e-6
+    # Lemma 1: the distance from the normal law falls as 1/r.
+    grid = np.linspace(-8, 8, 2001)
+    far = [
+        np.abs(stats.t(r - 1).cdf(grid * math.sqrt((r - 1) / r)) - stats.norm.cdf(grid)).max()
+        for r in (100, 1000, 10_000)
+    ]
+    assert far[0] / far[1] == pytest.approx(10, rel=0.05)
+    assert far[1] / far[2] == pytest.approx(10, rel=0.05)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_the_sketchs_own_spectrum_nears_that_of_its_limit(epsilon):
+    # Figure 5 without sampling: for one feature the sketch is x + |e|/|B| t_r/sqrt(r), with and without the first row.
+    rng = np.random.default_rng(35)
+    data = rng.normal(size=(60, 2))
+    data[0] = 1.5
+    q, p = leverages(data.T @ data, data[0])
+    apart = []
+    for r in (300, 3000):
+        laws = []
+        for rows in (data, data[1:]):
+            mean, variance = solution(rows.T @ rows, r)
+            laws.append((float(mean[0]), math.sqrt(variance[0, 0])))
+        centre, wide = laws[0][0], max(spread for _, spread in laws)
+        grid = np.linspace(centre - 40 * wide, centre + 40 * wide, 40_001)
+        first, second = (stats.t(r).pdf((grid - mean) / spread) / spread for mean, spread in laws)
+        step = grid[1] - grid[0]
+        exact = max(
+            np.maximum(a - math.exp(epsilon) * b, 0.0).sum() * step
+            for a, b in ((first, second), (second, first))
+        )
+        limit = least_squares.delta(epsilon, q, p, r, 1)
+        apart.append(abs(limit / exact - 1))
+    assert 0.4 < exact < 0.6
+    assert apart[1] < 5e-4
+    assert apart[1] < apart[0] / 10
+
+
 @pytest.mark.parametrize(
     ("parameter", "call"),
     [

@@ -66,7 +66,10 @@ def test_corollary_is_above_the_theorem(rows: int) -> None:
     for epsilon in (0.01, 0.9):
         for delta in (1e-2, 1e-12):
             theorem = masked_noise.calibrate(epsilon, delta, rows, 5, protect="unit", method="theorem").sigma
-            assert masked_noise.corollary_sigma(epsilon, delta, rows, 5) > theorem
+            corollary = masked_noise.corollary_sigma(epsilon, delta, rows, 5)
+            assert corollary > theorem
+            printed = (2 * rows - 5 + math.log(1 / delta)) / (2 * (rows - 5)) * 9 * math.sqrt(5) / epsilon
+            assert corollary == pytest.approx(math.sqrt(printed), rel=1e-12)
 
 
 CORNERS = [

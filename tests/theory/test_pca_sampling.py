@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from bench.genotypes import genotypes
 from trimask_core.basics.errors import ParameterError
@@ -123,6 +123,109 @@ def test_frames_are_orthonormal_and_their_basis_is_uniform(small: pca.Spectrum) 
         inside = small.eigenvectors[:, :2].T @ frames
         angle = np.arctan2(inside[:, 0, 0], inside[:, 0, 1])
         assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+
+
+class Kept:
+    """A source that keeps what it gave, so that the draw can be formed again."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self.given: list[np.ndarray] = []
+
+    def standard_normal(self, size: tuple[int, ...], /) -> np.ndarray:
+        self.given.append(self.generator.standard_normal(size))
+        return self.given[-1]
+
+
+def statistics_of(spectrum: pca.Spectrum, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Q(V) = (V0 V0^T)^{-1/2} V0 and Z(V) = V1 Q^T of (44), V0 and V1 the first k and the last p - k rows of U^T V."""
+    k = spectrum.components
+    turned = spectrum.eigenvectors.T @ frames
+    left, _, right = np.linalg.svd(turned[:, :k])
+    q = left @ right
+    return q, turned[:, k:] @ np.swapaxes(q, 1, 2)
+
+
+def test_a_frame_is_its_two_statistics_and_the_sampler_draws_them() -> None:
+    """Lemma 5 by (46), and Algorithm 2 by what its frames' statistics are: its own normals and rotation, exactly."""
+    spectrum = pca.from_covariance(np.diag(np.concatenate([[3.0, 2.0], np.linspace(0.9, 0.1, 6)])), 90, 2)
+    source = Kept(np.random.default_rng(21))
+    beta = 8.0
+    frames = pca.approximate(spectrum, beta, source, 200)
+    normals, rotation = source.given[0], source.given[-1]
+    q, z = statistics_of(spectrum, frames)
+    spread = 1 / np.sqrt(8 * beta * (spectrum.eigenvalues[:2] - spectrum.eigenvalues[2:, None]))
+    kept = np.linalg.eigvalsh(np.eye(2) - np.swapaxes(z, 1, 2) @ z)[:, 0] > 0
+    assert kept.all()
+    # Only a draw with Z^T Z < I is used: the others were drawn again, so the first normals show which.
+    first = spread * normals
+    used = np.linalg.eigvalsh(np.eye(2) - np.swapaxes(first, 1, 2) @ first)[:, 0] > 0
+    assert used.sum() > 150
+    assert z[used] == pytest.approx(first[used], abs=1e-10)
+    signed, upper = np.linalg.qr(rotation)
+    assert q == pytest.approx(signed * np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, None, :], abs=1e-10)
+    # (46) for frames that no sampler made from Q and Z.
+    uniform = pca.haar(8, 2, 50, np.random.default_rng(22))
+    q, z = statistics_of(spectrum, uniform)
+    values, vectors = np.linalg.eigh(np.eye(2) - np.swapaxes(z, 1, 2) @ z)
+    root = (vectors * np.sqrt(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    assert spectrum.eigenvectors @ np.concatenate([root, z], axis=1) @ q == pytest.approx(uniform, abs=1e-12)
+
+
+def test_the_weight_that_the_sampler_drops_is_the_density_of_z() -> None:
+    """Lemma 6 and Proposition 2: det(I - Z^T Z)^{-1/2}, on the circle by a Bessel function, uniform frames by moments."""
+    spectrum = pca.from_covariance(np.diag([1.6, 0.4]), 30, 1)
+    for beta in (0.5, 3.0, 20.0):
+        angles = (np.arange(4000) + 0.5) * np.pi / 4000 - np.pi / 2
+        frames = spectrum.eigenvectors @ np.stack([np.cos(angles), np.sin(angles)])[..., None].transpose(
+            1, 0, 2
+        )
+        z = np.sin(angles)
+        exponent = beta * 1.2  # (p beta/2)(l_1 - l_2), p = 2
+        # The unnormalised (45) in z, times dz = cos(angle) d angle.
+        weight = np.exp(pca.log_weight(spectrum, frames) - exponent * z**2) * np.cos(angles)
+        expected = 0.5 * (1 - special.i1e(exponent / 2) / special.i0e(exponent / 2))
+        assert weight @ z**2 / weight.sum() == pytest.approx(expected, rel=1e-10)
+    # (52) is a matrix Beta law: det(I - Z^T Z) is Beta(1, 2) times Beta(1/2, 2) for p = 6 and k = 2, of mean 1/15.
+    flat = pca.from_covariance(np.diag(np.linspace(1.5, 0.2, 6)), 40, 2)
+    frames = pca.haar(6, 2, 20_000, np.random.default_rng(23))
+    determinants = np.exp(-2 * pca.log_weight(flat, frames))
+    error = determinants.std() / np.sqrt(20_000)
+    # Fails by chance once in 10^5.
+    assert abs(determinants.mean() - 1 / 15) < 4.5 * error
+    q, z = statistics_of(flat, frames)
+    inside = np.eye(2) - np.swapaxes(z, 1, 2) @ z
+    assert determinants == pytest.approx(np.linalg.det(inside), rel=1e-6, abs=1e-12)
+    # Q is uniform and tells nothing of Z.
+    angle = np.arctan2(q[:, 0, 0], q[:, 1, 0])
+    assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-5
+    assert abs(np.corrcoef(np.cos(2 * angle), determinants)[0, 1]) < 5 / np.sqrt(20_000)
+
+
+def test_what_the_sampler_drops_vanishes_as_the_attributes_grow() -> None:
+    """Lemmas 7 and 8: Z^T Z goes to diag(H(l_j)/beta) under both laws; Proposition 3: so their distance goes to 0."""
+    distances, spreads = [], []
+    for p in (30, 120, 480):
+        values = np.concatenate([[3.0, 2.2], np.linspace(1.0, 0.1, p - 2)])
+        spectrum = pca.from_covariance(np.diag(values), 4 * p, 2)
+        beta = 3 * pca.plateau(spectrum).beta_low
+        frames = pca.approximate(spectrum, beta, np.random.default_rng(24), 400)
+        _, z = statistics_of(spectrum, frames)
+        gram = np.swapaxes(z, 1, 2) @ z
+        limit = np.diag(pca.hilbert(spectrum, spectrum.leading)) / beta
+        # z-scores; the expectation is the limit at every p but for the draws with Z^T Z not below I. Fails once in 10^4.
+        error = gram.std(axis=0) / np.sqrt(400)
+        assert np.all(np.abs(gram.mean(axis=0) - limit) < 4.5 * error + 0.02 * 30 / p)
+        spreads.append(float(gram.std(axis=0).max()))
+        distances.append(pca.total_variation(spectrum, frames))
+        one = pca.from_covariance(np.diag(values), 4 * p, 1)
+        exact = pca.gibbs(one, beta, np.random.default_rng(25), draws=400)
+        lost = 1 - (one.eigenvectors[:, 0] @ exact[:, :, 0].T) ** 2
+        share = float(pca.hilbert(one, one.leading[0])) / beta
+        assert abs(lost.mean() - share) < 4.5 * lost.std() / np.sqrt(400) + 0.3 / p
+    # Each quarter of p: half the spread, and half the distance, which is that of a weight of such a spread.
+    for values in (np.array(spreads), np.array(distances)):
+        assert values[1:] / values[:-1] == pytest.approx(np.full(2, 0.5), abs=0.15)
 
 
 @pytest.mark.slow

@@ -127,6 +127,9 @@ def test_gain_is_the_ratio_of_the_errors() -> None:
     plain = vector_sum.clipped_error(sigma, 1e-3, 1.0, 1e-6, scaling=np.ones(12))
     scaled = vector_sum.clipped_error(sigma, 1e-3, 1.0, 1e-6)
     assert vector_sum.clipped_gain(sigma, 1e-3) == pytest.approx(plain / scaled, rel=1e-12)
+    # The erratum: the gain grows with n, of which one row in n is clipped.
+    few, many = (vector_sum.clipped_gain(sigma, 1 / rows) for rows in (1e2, 1e9))
+    assert many / few == pytest.approx(1.167, abs=1e-3)
     first = vector_sum.gaussian_error(sigma, 1.0, 1e-6)
     second = vector_sum.elliptical_error(sigma, 1.0, 1e-6)
     assert vector_sum.bounded_gain(sigma) == pytest.approx(first / second, rel=1e-12)
