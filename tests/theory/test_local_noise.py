@@ -68,6 +68,11 @@ def test_the_bounds_of_the_paper_in_their_order(epsilon: float, delta: float) ->
     with mpmath.workdps(40):
         tails = [float(mpmath.ncdf(0.5 / c.sigma - epsilon * c.sigma)) for c in (necessary, sufficient)]
     assert tails[0] >= delta >= tails[1]
+    # And as printed: (11), (12), and Corollary 3.3.
+    z = -float(stats.norm.ppf(delta))
+    assert necessary.sigma == pytest.approx(z / epsilon)
+    assert sufficient.sigma == pytest.approx((z + 1 / (2 * z)) / epsilon)
+    assert corollary.sigma == pytest.approx(1.7 * math.sqrt(math.log(1 / delta)) / epsilon)
 
 
 def test_necessary_states_the_delta_it_really_gives() -> None:
@@ -138,6 +143,7 @@ def test_the_necessary_half_of_corollary_3_3_and_where_its_lemma_fails() -> None
     """sqrt(ln 1/delta) < z up to delta = 0.0314; Lemma A.1 claims it up to 0.05, where it is false."""
     for delta in (1e-9, 1e-3, 0.03, 0.0313):
         explicit = local_noise.calibrate(0.5, delta, method="explicit")
+        assert explicit.sigma == pytest.approx(math.sqrt(math.log(1 / delta)) / 0.5)
         assert explicit.sigma <= local_noise.calibrate(0.5, delta, method="necessary").sigma
         # It is no calibration: the guarantee states a delta of its own.
         assert explicit.guarantee.delta == pytest.approx(local_noise.delta(0.5, explicit.sigma), rel=1e-9)
