@@ -7,6 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.gaussian import gdp
@@ -102,9 +103,13 @@ def test_each_pair_of_a_mu_supports_its_trade_off_curve_and_touches_it() -> None
     alpha = np.linspace(0, 1, 20001)
     curve = gdp.trade_off(alpha, 0.8)
     for epsilon in (0.0, 0.2, 1.0, 2.5):
-        gap = curve - gdp.dp_trade_off(alpha, epsilon, gdp.delta(epsilon, 0.8))
-        assert gap.min() > -1e-12
-        assert gap.min() < 1e-7
+        delta = gdp.delta(epsilon, 0.8)
+        assert (curve - gdp.dp_trade_off(alpha, epsilon, delta)).min() > -1e-12
+        # Where T has the slope -e^epsilon, and at the mirrored point (all curves meet at the ends, which shows nothing).
+        touching = float(ndtr(-epsilon / 0.8 - 0.4))
+        there = float(gdp.trade_off(touching, 0.8))
+        found = gdp.dp_trade_off([touching, there], epsilon, delta)
+        assert found == pytest.approx([there, touching], rel=1e-9)
 
 
 def test_dp_trade_off_survives_a_huge_epsilon() -> None:
