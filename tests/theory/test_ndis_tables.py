@@ -1,4 +1,4 @@
-"""The NDIS paper's tables run again: noise to two figures, and the order of the methods."""
+"""The NDIS paper's tables run again: noise to a thousandth, distances as predicted, and the order of the methods."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ BY_NAME = {data.name: data for data in DATA}
 
 
 @pytest.mark.parametrize("data", DATA, ids=lambda data: data.name)
-def test_sigma_ratios_are_the_papers_to_two_figures(data: Data) -> None:
+def test_sigma_ratios_are_the_papers_to_a_thousandth(data: Data) -> None:
+    """They move slowly with r: by 0.3 to 0.8 % from r = 300 to 200, which two figures would not show."""
     found = sigmas(data)
     for method in (RP, LS):
         ours = found[method] / found[SHEFFET]
         printed = PRINTED[data.name, method][0] / PRINTED[data.name, SHEFFET][0]
         if data.name != "Song":
-            assert f"{ours:.2f}" == f"{printed:.2f}"
+            assert ours == pytest.approx(printed, rel=1e-3)
     if data.name == "Song":
         # The paper's Song rows (0.018 and 0.270) do not follow from its formulas, which give these.
         assert f"{found[RP] / found[SHEFFET]:.3f}" == "0.363"
