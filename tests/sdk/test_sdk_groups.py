@@ -25,6 +25,7 @@ from tests.sdk.test_sdk_tables import (
 from trimask import fit
 from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
 from trimask.fit import logistic
+from trimask.fit.unavailable_models import ALIASES, INSTEAD
 from trimask.moments.moments import Moments, row_moments
 from trimask_core.study.schema import Attribute, Derived, Schema
 
@@ -314,6 +315,7 @@ def test_what_is_looked_for_by_another_name_is_told() -> None:
     ):
         with pytest.raises(AttributeError, match=words):
             getattr(fit, name)
+    assert {*INSTEAD, *ALIASES}.isdisjoint(fit.__all__)  # nothing that is here is said to be missing
     with pytest.raises(ParameterError, match=r"fit\.weighted"):
         fit.ols(EXACT, "age ~ visits", weights="years")
     with pytest.raises(ParameterError, match="HC1"):

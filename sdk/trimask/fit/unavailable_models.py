@@ -104,7 +104,6 @@ INSTEAD = {
     "mixedlm": "which rows belong together is in no release; a group of few levels can be a regressor, C(group)",
     "corr": "fit.correlations(dataset, columns) has them with intervals, and matrix()",
     "wls": "fit.weighted(dataset, by, {level: weight}) makes a source for every fit",
-    "lasso": "a selection has no standard errors to print; fit.ridge shrinks, its penalty chosen with the noise counted in",
     "chisquare": "fit.crosstab(dataset, rows, columns).chi2 is the test of independence",
 }
 INSTEAD |= {
@@ -112,7 +111,6 @@ INSTEAD |= {
     "t_test": INSTEAD["ttest"],
     "anova_lm": INSTEAD["anova"],
     "lmer": INSTEAD["mixedlm"],
-    "elastic_net": INSTEAD["lasso"],
 }
 _FAMILIES = {
     "gaussian": "gaussian", "normal": "gaussian", "binomial": "binomial", "quasibinomial": "binomial",
