@@ -3,10 +3,9 @@
 With `--suite rows` until the release is published, blocks and all; its cost is spread over all people in the last column.
 
 With `--store`, an empty PostgreSQL database (`own`: of a server started for this, as tests do), every node has two workers
-on it; else one and SQLite. Some people's
-submissions are made anew, the others are those sealed again under fresh ids, which costs the nodes the same. At each point
-the driver waits until all that was sent is checked and added up; processor time and memory are of each node with all its
-workers and helpers, and of the database's server if it runs here. Memory is shared out (PSS).
+on it; else one and SQLite. Some people's submissions are made anew, the others are those sealed again under fresh ids, which
+costs the nodes the same. At each point the driver waits until all that was sent is checked and added up; processor time and
+memory are of each node with all its workers, and of the database's server if it runs here. Memory is shared out (PSS).
 """
 
 from __future__ import annotations
