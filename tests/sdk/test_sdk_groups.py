@@ -24,7 +24,7 @@ from tests.sdk.test_sdk_tables import (
 )
 from trimask import fit
 from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
-from trimask.fit import logistic
+from trimask.fit import grouped_logit
 from trimask.fit.unavailable_models import ALIASES, INSTEAD
 from trimask.moments.moments import Moments, row_moments
 from trimask_core.study.schema import Attribute, Derived, Schema
@@ -255,7 +255,7 @@ def test_a_logistic_regression_of_more_groups_is_within_what_tables_leave_open()
 
 def test_log_odds_of_two_groups_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 releases about these people's own fit: 0.95 has a standard error of 0.034; 5 of it below: under 1e-5."""
-    monkeypatch.setattr(logistic, "_DRAWS", 40)
+    monkeypatch.setattr(grouped_logit, "_DRAWS", 40)
     formula = "visits ~ C(health, merge=[fair, poor]) + plan"
     raw, rng = group_moments(), np.random.default_rng(22)
     truth, law, held = fit.logit(raw, formula).params, gram_law(120.0, len(raw.gram)), []
@@ -316,6 +316,9 @@ def test_what_is_looked_for_by_another_name_is_told() -> None:
         with pytest.raises(AttributeError, match=words):
             getattr(fit, name)
     assert {*INSTEAD, *ALIASES}.isdisjoint(fit.__all__)  # nothing that is here is said to be missing
+    for name in {*INSTEAD, *ALIASES}:  # a module of that name would be found first, and cannot be called
+        with pytest.raises((AttributeError, BeyondSecondMoments)):
+            getattr(fit, name)
     with pytest.raises(ParameterError, match=r"fit\.weighted"):
         fit.ols(EXACT, "age ~ visits", weights="years")
     with pytest.raises(ParameterError, match="HC1"):

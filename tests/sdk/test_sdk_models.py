@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import trimask
 from trimask import Dataset, fit
 from trimask.errors import CollinearColumns, FormulaError, NoiseExceedsSignal, ParameterError
 from trimask.fit.factors import varimax
@@ -446,3 +447,19 @@ def test_without_a_ones_column() -> None:
     np.testing.assert_allclose(
         fit.pca(moments, ["x", "y"], standardize=False).eigenvalues["estimate"], [0.3, 0.2]
     )
+
+
+# What is looked at unasked
+
+
+def test_repro_products_that_a_study_declares_are_nobodys_columns_by_default() -> None:
+    """The example had no correlations, and a component of nothing: products by group add up to their number."""
+    data = trimask.example()
+    numbers = ["age", "salt", "smoker", "leaflet", "systolic"]
+    assert list(fit.correlations(data).matrix()) == numbers
+    assert list(fit.pca(data).loadings.index) == numbers
+    assert list(fit.factor_loadings(data, 1).loadings.index) == numbers
+    assert fit.partial_correlations(data).columns == tuple(numbers)
+    found = fit.describe(data)
+    assert not {name for name in found.means.index if name.startswith("activity_age")}
+    assert fit.describe(data, ["activity_age_low"]).means.shape[0] == 1

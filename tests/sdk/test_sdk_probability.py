@@ -13,7 +13,7 @@ from statsmodels.genmod import families
 from tests.sdk.test_sdk_tables import EXACT, NOISY, ROWS, noisy
 from trimask import fit
 from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
-from trimask.fit.logistic import step_noise
+from trimask.fit.grouped_logit import step_noise
 from trimask.fit.ols_results import binary_design
 from trimask.release.local import gram
 

@@ -44,9 +44,9 @@ from trimask.fit.estimates import EstimateTable
 from trimask.fit.factors import FactorResults, factor_loadings
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import MeansResults, means, weighted
+from trimask.fit.grouped_logit import LogitResults, logit
 from trimask.fit.histograms import HistogramResults, QuantileResults, histogram, quantiles
 from trimask.fit.least_squares import Diagnostics
-from trimask.fit.logistic import LogitResults, logit
 from trimask.fit.ols_results import (
     LinearProbabilityResults,
     OLSResults,

@@ -155,7 +155,7 @@ def pca(
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     columns : list of str, optional
-        All numeric columns by default.
+        By default all numeric columns but squares and products.
     components : int, optional
         How many to show; all by default.
     standardize : bool

@@ -200,11 +200,19 @@ def numeric_columns(schema: Schema) -> list[str]:
     return [column.name for column in schema.columns if column.name != ONES and column.level is None]
 
 
+def carriers(schema: Schema) -> set[str]:
+    """Squares, and products with a number: what fits of other columns need, and no reader looks at unasked."""
+    kinds = {item.name for item in schema.derived if item.kind in ("square", "product")}
+    return {column.name for column in schema.columns if column.source in kinds and column.level is None}
+
+
 def select(schema: Schema, columns: Sequence[str] | None, what: str = "columns") -> list[str]:
-    """The columns asked for, checked; all numeric ones by default. Whole groups are collinear when centred."""
+    """The columns asked for, checked; by default all numbers but carriers. Whole groups are collinear when centred."""
     if isinstance(columns, str):
         raise ParameterError(what, "a list of columns", columns)
-    chosen = numeric_columns(schema) if columns is None else [str(name) for name in columns]
+    if columns is None:
+        columns = [name for name in numeric_columns(schema) if name not in carriers(schema)]
+    chosen = [str(name) for name in columns]
     if not chosen:
         raise ParameterError(what, "at least one column")
     for name in chosen:

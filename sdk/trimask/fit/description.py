@@ -40,7 +40,7 @@ from scipy import linalg
 
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.clipping import marked
-from trimask.fit.covariance import Covariance, covariance_of, doubt, rows_notes, select, warn_of
+from trimask.fit.covariance import Covariance, carriers, covariance_of, doubt, rows_notes, select, warn_of
 from trimask.fit.design import plain_name
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.noise import moments_of, outer
@@ -134,7 +134,7 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     columns : list of str, optional
-        Columns or groups, also written C(group); all but the ones column by default.
+        Columns or groups, also written C(group); by default all but squares and products with a number.
 
     Returns
     -------
@@ -157,7 +157,8 @@ def describe(dataset: Source, columns: Sequence[str] | None = None) -> DescribeR
     if isinstance(columns, str):
         raise ParameterError("columns", "a list of columns", columns)
     if columns is None:
-        names = [column.name for column in moments.columns if column.name != ONES]
+        left_out = {ONES} | carriers(moments.schema)
+        names = [column.name for column in moments.columns if column.name not in left_out]
     else:
         groups = {item.name: item.levels for item in moments.schema.attributes if item.levels}
         names = []
@@ -335,7 +336,7 @@ def partial_correlations(
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     columns : list of str, optional
-        All numeric columns by default.
+        By default all numeric columns but squares and products.
     given : list of str, optional
         None: each pair given all other columns; a list: given those; an empty list: plain correlations.
 
@@ -392,7 +393,7 @@ def correlations(dataset: Source, columns: Sequence[str] | None = None) -> Parti
     dataset : Dataset, Moments, PrivateGram, Simulated, or a list of datasets
         What is fitted; releases of one study in a list are pooled.
     columns : list of str, optional
-        All numeric columns by default.
+        By default all numeric columns but squares and products.
 
     Returns
     -------

@@ -90,7 +90,7 @@ def factor_loadings(
     factors : int
         How many; few enough for the columns to determine them.
     columns : list of str, optional
-        All numeric columns by default.
+        By default all numeric columns but squares and products.
     rotate : bool
         Varimax (default), or as found.
 
