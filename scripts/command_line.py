@@ -19,8 +19,8 @@ status says. `--help` after any word says what is below it. Written by `python s
 
 {commands}
 
-| exit status | meaning |
-|---|---|
+Exit statuses:
+
 {statuses}
 
 Every command takes `--json`: one document on stdout (one a line with `study status --watch`), messages on stderr. It is the
@@ -46,7 +46,7 @@ def render_page() -> str:
             for parser in (build_parser(), device_parser())
             for line in _lines(parser.prog, _commands(parser))
         ),
-        statuses="\n".join(f"| {int(item)} | {item.meaning} |" for item in Exit),
+        statuses="\n".join(f"- {int(item)}: {item.meaning}" for item in Exit),
     )
 
 

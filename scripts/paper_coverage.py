@@ -62,9 +62,8 @@ def document() -> str:
     lines = [
         "# The papers, statement by statement",
         "",
-        "For readers of the five papers: of every statement, table, figure and algorithm what is built, in which module,",
-        "and the test that shows it; made by `scripts/paper_coverage.py`. What is wrong in them:",
-        "[errata](theory/errata.md).",
+        "For readers of the five papers: of every statement, table, figure and algorithm the module it is built in and the",
+        "test that shows it; made by `scripts/paper_coverage.py`. What is wrong in them: [errata](theory/errata.md).",
     ]
     for paper, results in PAPERS.items():
         lines += ["", f"## {paper}", ""]

@@ -25,8 +25,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 _NODE_HEAD = """# The node file
 
 For operators: every setting of `node.toml` with its type and default, written by
-`python scripts/reference_pages.py` from what reads the file. An unknown setting is refused with the name of the
-nearest known one. Paths are relative to the file.
+`python scripts/reference_pages.py`. An unknown setting is refused with the name of the nearest known one. Paths are
+relative to the file.
 """
 _STORE = """## `[store]`
 
@@ -42,7 +42,7 @@ def node_page() -> str:
 def _settings(kind: type[NodeConfig | StoreConfig]) -> str:
     lines = []
     for item in fields(kind):
-        shown = TYPE_WORDS.get(str(item.type), "a table")
+        shown = TYPE_WORDS.get(str(item.type), "a table").removeprefix("a ").replace(" or ", "/")
         default = _default(item.default)
         lines.append(f"- `{item.name}` ({shown}{default and '; '}{default}): {item.metadata['words']}")
     return "\n".join(lines) + "\n"
@@ -75,49 +75,46 @@ def permissions_page() -> str:
     lines = [
         "# Who may call what",
         "",
-        "For operators and reviewers: who may make each call, written by `python scripts/reference_pages.py`",
-        "from the table that nodes enforce before a handler runs; a test makes every call in every role. Everybody else is",
-        "refused and counted by [reason](refusals.md). Collector, right and left are those of the study that the request",
-        "names.",
+        "For operators and reviewers: who may make each call, written by `python scripts/reference_pages.py` from the",
+        "table that nodes enforce; a test makes every call in every role. Everybody else is refused and counted by",
+        "[reason](refusals.md). Collector, right and left are those of the study that the request names.",
         "",
         *(f"- {role}: {words}" for role, words in KNOWN_BY.items()),
         "",
         "## Calls",
         "",
+        "*Unless draining*: not while the node drains. *HTTPS too*: on `https_listen` as well, to pages of hosts that the",
+        "study names in `[web]` and to programs that send no origin ([web](web.md#nodes)). Health checks and reflection are",
+        "for everybody who can connect to gRPC. A call that a port does not serve is refused as `not_your_role`.",
+        "",
     ]
+    by_suite: dict[str, list[str]] = {}
     for service, methods in SERVICES.items():
         if not service.startswith("trimask_proto."):
             continue
         for rule in dict.fromkeys(methods.values()):
-            calls = ", ".join(method for method, its in methods.items() if its == rule)
+            named = ", ".join(method for method, its in methods.items() if its == rule)
             who = ", ".join(role for role in Role if role in rule.roles)
             notes = [words for words in (rule.party and rule.party.words, rule.note) if words]
-            if rule.suite:
-                notes.append(f"suite `{rule.suite}`")
             if Role.RESEARCHER in rule.roles and rule.scope:
                 notes.append(f"the token's scope: {rule.scope}")
             if rule.new_work:
-                notes.append("not while the node drains")
+                notes.append("unless draining")
             if rule.browser:
-                notes.append("over HTTPS too")
-            lines.append("; ".join([f"- `{service.rpartition('.')[2]}` {calls}: **{who}**", *notes]))
-    lines += [
-        "",
-        "`over HTTPS too`: on `https_listen` as well, to pages of hosts that the study names in `[web]` and to programs",
-        "that send no origin ([web](web.md#nodes)). Health checks and reflection are for everybody who can connect to",
-        "gRPC. A call that a port does not serve is refused like one that is not the caller's (`not_your_role`).",
-        "",
-    ]
-    return "\n".join(lines)
+                notes.append("HTTPS too")
+            line = "; ".join([f"- `{service.rpartition('.')[2]}` {named}: **{who}**", *notes])
+            by_suite.setdefault(rule.suite, []).append(line)
+    for suite, calls in by_suite.items():
+        lines += [*(("", f"## Of the suite `{suite}`", "") if suite else ()), *calls]
+    return "\n".join([*lines, ""])
 
 
 _REFUSALS = """# Why a request is refused
 
-For whoever meets a reason: what it means, and whether to ask again. Written by `python scripts/reference_pages.py` from
-the catalogue that nodes, devices and the researcher's library share. The reason is in the trailing metadata of the answer
-under `{reason_key}`, beside the gRPC status; `{retry_key}` there says how long to wait, where the node knows. A device may
-meet those with a *. Of a reason that is not listed, from a later version, the status decides: never after {never}; soon
-after {soon}; later after all others.
+For whoever meets a reason: what it means, and whether to ask again. Written by `python scripts/reference_pages.py`. The
+reason is in the trailing metadata of the answer under `{reason_key}`, beside the gRPC status; `{retry_key}` there says how
+long to wait, where the node knows. A device may meet those with a *. Of a later version's reason the status decides: never
+after {never}; soon after {soon}; later after all others.
 
 {reasons}
 ## Counted beside refusals

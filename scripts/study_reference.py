@@ -25,7 +25,7 @@ from trimask_theory.planning.study_definition import FOREIGN, TOP_KEYS, WEIGHT_K
 
 _PLAIN: dict[Any, str] = {
     str: "text",
-    bool: "true or false",
+    bool: "true/false",
     int: "whole number",
     float: "number",
     Texts: "texts",
@@ -124,7 +124,7 @@ SECTIONS = (
             "title": _NAME,
             "purpose": _NAME,
             "contact": _NAME,
-            "ones": ("true or false", "`true`"),
+            "ones": ("true/false", "`true`"),
             "licence": ("text", ""),
             "web": ("table", ""),
             "privacy": ("table", "required"),
@@ -284,7 +284,7 @@ SECTIONS = (
             "purpose": ("texts", ""),
             "intro": ("texts", ""),
             "consent": ("table", ""),
-            "eligibility_first": ("true or false", "`false`"),
+            "eligibility_first": ("true/false", "`false`"),
             "eligibility": ("tables", ""),
             "questions": ("tables", "required"),
         },
@@ -309,7 +309,7 @@ SECTIONS = (
             "label": ("texts", "required"),
             "help": ("texts", ""),
             "unit": ("texts", ""),
-            "eligible": ("true or false", "`true`"),
+            "eligible": ("true/false", "`true`"),
             "minimum": ("number", ""),
             "maximum": ("number", ""),
         },
@@ -364,13 +364,13 @@ SECTIONS = (
 _HEAD = """# The study file
 
 For owners: every key of a study's definition (TOML) with its type and default, written by
-`python scripts/reference_pages.py` from what reads the file. A key that is not here is refused with the
-nearest one that is. `trimask study example` prints a whole file.
+`python scripts/reference_pages.py`. Another key is refused with the nearest one that is here. `trimask study example`
+prints a whole file.
 """
 _OWN_TABLE = """## Your own table
 
-`trimask study from-csv DATA.csv --out my.toml` drafts a definition. Edit it;
-`trimask demo --study my.toml --rows DATA.csv` runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it will
+`trimask study from-csv DATA.csv --out my.toml` drafts a definition to edit; `trimask demo --study my.toml --rows DATA.csv`
+runs it, and `trimask plan --study my.toml --pilot DATA.csv` says what it will
 show. If the people in the file are not in the study, `--pilot` chooses `row_norm`, centres and scales by it, where that
 leaves less error and slopes keep their intervals; give it to `trimask study new --pilot` too. `--columns` asks some alone.
 Without such a file ask some people first: `trimask study next my.toml --from DATASET --out wave2.toml` drafts the others'

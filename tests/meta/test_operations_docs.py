@@ -144,7 +144,7 @@ def test_every_alert_and_refusal_of_a_node_has_its_line_in_the_runbook() -> None
     ]
     known = {str(item) for item in (*Reason, *Alarm)}
     in_alerts = {word for words in re.findall(r'reason=~?"([\w|]+)"', alerts) for word in words.split("|")}
-    rows = [line.split("|")[1] for line in runbook.splitlines() if line.startswith("| `")]
+    rows = [line.partition(": ")[0] for line in runbook.splitlines() if line.startswith("- `")]
     told = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
     assert in_alerts <= told <= known
     # What is not the request's fault but a node's, or its peer's.

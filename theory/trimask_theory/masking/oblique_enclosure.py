@@ -4,6 +4,11 @@ Statement. The plane described below is divided into rectangles. Where L <= epsi
 surely: Gauss-Legendre, its error bounded by the integrand on ellipses in the complex plane. Elsewhere: between nothing and
 length times width times a bound, and divided again, the largest of these bounds first.
 Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
+The error of n nodes on [-1, 1] is at most 8 M r^(1-2n)/(r - 1), where M is a bound on the ellipse with foci +-1 and sum of
+semi-axes r (twice the length times the distance to the best polynomial of degree 2n - 1). One variable is complex at a
+time. On the ellipse |y(t)| <= y(Re t), because y(t) is a mean of e^(tz) over real z; Re rho^2 = xi^2 - eta^2 and |rho|^2 =
+xi^2 + eta^2 for rho = xi + i eta, and likewise for q and x; and Re t is less than t at the real point by cot theta eta_rho
+eta_q at most, so e^(-t) y(t) at Re t grows by no more than that times 1 - A, A = (log y)' as below.
 
 Statement (the plane: density, loss, and bounds all over a rectangle). Let the rows have norms a, b (sigma = 1) and the
 angle theta in (0, 90] degrees. With rho = |Y x|/a, q = |Y x'| / (b sin) and x = q - rho cot, the central law has the
