@@ -15,11 +15,11 @@ import numpy as np
 from bench.accuracy_others import diffprivlib
 from bench.accuracy_scores import CENTRAL, DIFFPRIVLIB, Array, Judge, Row, against
 from bench.accuracy_setting import ATTRIBUTES, DELTA, people
+from bench.moments_law import level_share, moments_law
 from trimask_core.moments.totals import entry_noise
 from trimask_theory.mechanisms import noisy_gram
 from trimask_theory.moments import moments_noise
-from trimask_theory.moments.ball import clip, level_share, recommend_ball
-from trimask_theory.moments.noise_law import moments_law
+from trimask_theory.moments.ball import clip, recommend_ball
 
 __all__ = ["BALL", "MOMENTS", "Clipped", "moments_rows", "targets", "with_one"]
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from bench.moments_law import level_share, moments_law
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.moments import moments_noise
-from trimask_theory.moments.ball import clip, level_share, recommend_ball
-from trimask_theory.moments.noise_law import moments_law
+from trimask_theory.moments.ball import clip, recommend_ball
 
 
 def pilot(rows: int = 500) -> np.ndarray:

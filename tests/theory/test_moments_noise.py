@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from bench.moments_law import moments_law
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.moments.totals import entry_noise
 from trimask_theory.gaussian import gdp, grid_gaussian
 from trimask_theory.mechanisms import noisy_gram
 from trimask_theory.moments import moments_noise
 from trimask_theory.moments.moments_noise import check_overflow, entries
-from trimask_theory.moments.noise_law import moments_law
 
 
 def exact_delta(epsilon: float, mu: float) -> float:
@@ -33,7 +33,7 @@ def test_sigma_reaches_delta_and_no_more(epsilon: float, delta: float, providers
     mu = math.sqrt(2) * 6 / found.sigma
     assert exact_delta(epsilon, mu) + moments_noise.slack(epsilon, honest) <= delta
     assert exact_delta(epsilon, mu * (1 + 1e-8)) > delta
-    assert found.mu == pytest.approx(mu, rel=1e-13)
+    assert found.guarantee.mu == pytest.approx(mu, rel=1e-13)
     assert found.guarantee.basis == "proved"
     assert f"fewer than {honest} of the {providers}" in found.guarantee.because
     assert moments_noise.delta(epsilon, found.sigma, 6.0, honest) <= delta * (1 + 1e-9)
@@ -76,21 +76,21 @@ def test_sensitivity_is_never_exceeded_and_attained(square: float) -> None:
 
 
 def test_noise_for_a_given_mu() -> None:
-    found = moments_noise.calibrate_mu(0.25, 6.0, 3, 2)
-    assert found.mu <= 0.25
-    assert found.mu == pytest.approx(0.25, rel=1e-12)
-    assert found.towards(2).epsilon == pytest.approx(gdp.epsilon(1e-6, 0.25), rel=1e-9)
+    sigma = moments_noise.sensitivity(6.0) / 0.25
+    assert moments_noise.mu(sigma, 6.0, 2) == pytest.approx(0.25, rel=1e-12)
+    assert moments_noise.epsilon(1e-6, sigma, 6.0, 2) == pytest.approx(gdp.epsilon(1e-6, 0.25), rel=1e-9)
 
 
 def test_coalitions_that_leave_fewer_or_more_honest() -> None:
     found = moments_noise.calibrate(1.0, 1e-6, 6.0, 4, 3)
-    assert moments_noise.mu(found.sigma, 6.0, 3, 1) == pytest.approx(found.mu * math.sqrt(3))
-    epsilons = [found.towards(left).epsilon for left in (1, 2, 3, 4)]
+    mu = moments_noise.mu(found.sigma, 6.0, 3)
+    assert moments_noise.mu(found.sigma, 6.0, 3, 1) == pytest.approx(mu * math.sqrt(3))
+    epsilons = [moments_noise.epsilon(1e-6, found.sigma, 6.0, 3, left) for left in (1, 2, 3, 4)]
     assert epsilons == sorted(epsilons, reverse=True)
     assert epsilons[2] == pytest.approx(1.0, rel=1e-7)
-    assert found.towards(1).epsilon == pytest.approx(gdp.epsilon(1e-6, found.mu * math.sqrt(3)), rel=1e-9)
+    assert epsilons[0] == pytest.approx(gdp.epsilon(1e-6, mu * math.sqrt(3)), rel=1e-9)
     with pytest.raises(ParameterError, match="left"):
-        found.towards(5)
+        moments_noise.epsilon(1e-6, found.sigma, 6.0, 3, 0)
 
 
 @pytest.mark.parametrize(("providers", "honest"), [(1, 1), (2, 2), (3, 0)])

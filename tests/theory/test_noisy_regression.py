@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from bench.moments_law import moments_law
 from trimask_core.basics.errors import ParameterError
 from trimask_theory.mechanisms.noisy_regression import IndefiniteMoments, fit
 from trimask_theory.moments import moments_noise
-from trimask_theory.moments.noise_law import EntriesLaw, moments_law
+from trimask_theory.moments.noise_law import EntriesLaw
 
 PEOPLE = 20_000
 

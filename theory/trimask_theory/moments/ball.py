@@ -148,22 +148,6 @@ def recommend_ball(
     return best
 
 
-def level_share(
-    gram: ArrayLike, law: EntriesLaw, column: int, width: int, rows: int
-) -> tuple[NDArray[np.float64], float]:
-    """The share of people with a level (such as `clipped`), and its standard error, from moments in scaled units.
-
-    A level's sum and its sum of squares are the same count; the two published numbers are weighted by their precisions.
-    `gram` may be a stack of releases.
-    """
-    G, V = np.asarray(gram, dtype=np.float64), law.variances
-    w, n = checks.whole("width", width, 1), checks.whole("rows", rows, 1)
-    first, square = w / n, w * w / n
-    precisions = 1 / np.array([V[0, column] * first**2, V[column, column] * square**2])
-    found = G[..., 0, column] * first * precisions[0] + G[..., column, column] * square * precisions[1]
-    return found / precisions.sum(), 1 / math.sqrt(float(precisions.sum()))
-
-
 def _isotropic(p: int, sigma: float) -> EntriesLaw:
     V = np.full((p, p), sigma**2 / 2)
     np.fill_diagonal(V, sigma**2)

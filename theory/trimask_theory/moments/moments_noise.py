@@ -48,32 +48,13 @@ _CITATION = "Dwork, Talwar, Thakurta, Zhang 2014; Balle and Wang 2018, Theorem 8
 class MomentsCalibration(Calibration):
     """`sigma` of the noise that `honest` of the `providers` together add, in scaled units on the diagonal."""
 
-    radius_squared: float
     providers: int
     honest: int
-
-    @property
-    def mu(self) -> float:
-        """mu towards everybody who leaves `honest` providers honest."""
-        return mu(self.sigma, self.radius_squared)
 
     @property
     def total_sigma(self) -> float:
         """The noise in the release, where every provider added its share: sigma sqrt(K1 / h)."""
         return self.sigma * math.sqrt(self.providers / self.honest)
-
-    def towards(self, left: int) -> Guarantee:
-        """The guarantee towards a coalition that leaves `left` providers honest, at the same delta."""
-        left = checks.whole("left", left, 1)
-        if left > self.providers:
-            raise ParameterError("left", f"at most the {self.providers} providers", left)
-        guard = self.guarantee
-        fixed = 1e-6 if guard.delta is None else guard.delta
-        found = epsilon(fixed, self.sigma, self.radius_squared, self.honest, left)
-        return Guarantee(
-            guard.neighbours, guard.basis, _because(self.providers, left), guard.citation, found, fixed,
-            mu(self.sigma, self.radius_squared, self.honest, left),
-        )  # fmt: skip
 
 
 def sensitivity(radius_squared: float) -> float:
@@ -97,30 +78,12 @@ def calibrate(
             epsilon,
         )
     scale = local_noise.calibrate(epsilon, _without(delta, lost)).sigma
-    return _calibration(scale, radius_squared, providers, honest, epsilon, delta)
-
-
-def calibrate_mu(mu: float, radius_squared: float, providers: int, honest: int = 1) -> MomentsCalibration:
-    """The noise for mu-GDP (for honest > 1: up to the total variation of `grid_gaussian`)."""
-    providers, honest = _parties(providers, honest)
-    scale = 1 / checks.positive("mu", mu) * (1 + 2.0**-50)
-    return _calibration(scale, radius_squared, providers, honest, None, None)
-
-
-def _calibration(
-    scale: float,
-    radius_squared: float,
-    providers: int,
-    honest: int,
-    epsilon: float | None,
-    delta: float | None,
-) -> MomentsCalibration:
     sigma = math.nextafter(sensitivity(radius_squared) * scale, math.inf)
     guarantee = Guarantee(
         Neighbours("record", row_norm=math.sqrt(radius_squared)), "proved", _because(providers, honest),
         _CITATION, epsilon, delta, mu(sigma, radius_squared),
     )  # fmt: skip
-    return MomentsCalibration(sigma, guarantee, "analytic", float(radius_squared), providers, honest)
+    return MomentsCalibration(sigma, guarantee, "analytic", providers, honest)
 
 
 def answer_guarantee(
