@@ -28,7 +28,6 @@ from trimask_theory.accounting.mechanism import ApproximateDP, Composition, Gaus
 from trimask_theory.checks import positive, probability
 from trimask_theory.masking import masked_noise
 from trimask_theory.masking.hypergeometric import inverse_log_0f1, log_0f1, log_density
-from trimask_theory.masking.masked_noise import Protection
 from trimask_theory.mechanisms import projection
 
 Array = NDArray[np.float64]
@@ -281,6 +280,16 @@ def rounding(study: Study) -> float:
     return study.rows.grid.step * math.sqrt(study.rows.columns)
 
 
+def release_of(study: Study, sigma: float | None = None) -> MaskedRelease:
+    """A release of a study of the rows suite, with its noise, or with other noise."""
+    protection = study.protection
+    unit = protection.public is not None and protection.public.neighbours.relation == "unit"
+    return MaskedRelease(
+        protection.sigma if sigma is None else sigma, study.release_rows, study.attributes, "unit" if unit else "record",
+        protection.row_norm, rounding(study),
+    )  # fmt: skip
+
+
 def mechanisms_of(study: Study) -> list[Mechanism]:
     """The mechanisms a person's record goes through in a study, towards whoever reads what it publishes."""
     protection = study.protection
@@ -298,17 +307,7 @@ def mechanisms_of(study: Study) -> list[Mechanism]:
             f"{study.title}: publishes without noise, so that there is no differential privacy to add up: leave it out"
         )
     if study.suite.name == "rows":
-        protect: Protection = "unit" if promise.neighbours.relation == "unit" else "record"
-        return [
-            MaskedRelease(
-                protection.sigma,
-                study.release_rows,
-                study.attributes,
-                protect,
-                protection.row_norm,
-                rounding(study),
-            )
-        ]
+        return [release_of(study)]
     if promise.mu is None:
         raise StudyError(f"{study.title}: states no mu")
     return [GaussianMechanism(promise.mu, record, promise.basis)]

@@ -36,8 +36,7 @@ from trimask_core.rows.noise_columns import (
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
-from trimask_theory.accounting import MaskedRelease
-from trimask_theory.accounting.studies import gaussian_cover, rounding
+from trimask_theory.accounting.studies import gaussian_cover, release_of, rounding
 from trimask_theory.masking import masked_noise
 from trimask_theory.planning.definition import CollectionPlan, Draft, PrivacyTarget
 
@@ -128,17 +127,9 @@ def _verify_adds_up(study: Study) -> None:
     protection = study.protection
     if protection.public is not None and protection.public.adds_up is not None:
         mu, slack = protection.public.adds_up
-        release = MaskedRelease(
-            protection.sigma,
-            study.release_rows,
-            study.attributes,
-            row_norm=protection.row_norm,
-            rounding=rounding(study),
-        )
+        record = protection.public.neighbours.relation == "record"
         # Rounded up to a thousandth, so that two machines cannot differ by it.
-        if protection.public.neighbours.relation != "record" or gaussian_cover(release, slack) > mu * (
-            1 + 1e-3
-        ):
+        if not record or gaussian_cover(release_of(study), slack) > mu * (1 + 1e-3):
             raise StudyError(
                 f"the study adds up with others as mu = {mu:g}, which is too little: do not approve it"
             )
@@ -171,17 +162,7 @@ def _verify_enclosed(study: Study, guarantee: Guarantee, rows: int, got: float, 
 
 def _verify_honest_rows(study: Study, protect: masked_noise.Protection, delta: float) -> None:
     protection = study.protection
-    wanted = masked_noise.honest_table(
-        study.release_rows,
-        study.rows.block_rows,
-        delta,
-        protection.sigma,
-        study.attributes,
-        protect,
-        protection.row_norm,
-        _method(protection.method),
-        rounding(study),
-    )
+    wanted = _by_honest_rows(study, delta, protection.sigma, protect, _method(protection.method))
     stated = dict(protection.by_honest_rows)
     for rows, epsilon in wanted:
         if not stated.get(rows, 0.0) >= epsilon * (1 - 1e-4):
@@ -206,30 +187,13 @@ def create(draft: Draft, source: RandomSource) -> Study:
     noise_columns = plan.noise_columns
     if noise_columns is None:
         noise_columns = default_noise_columns(block_rows, plan.obfuscation_failure)
-    attributes = len(definition.schema.columns)
+    largest = 2 * block_rows - 1, len(definition.schema.columns), noise_columns, row_norm
 
     def tau(sigma: float) -> float:
-        return least_tau(
-            2 * block_rows - 1,
-            attributes,
-            noise_columns,
-            row_norm,
-            sigma,
-            plan.obfuscation_failure,
-            CHECK_DIRECTIONS,
-        )
+        return least_tau(*largest, sigma, plan.obfuscation_failure, CHECK_DIRECTIONS)
 
     def noise_columns_give(sigma: float) -> float:
-        return noise_columns_mu(
-            2 * block_rows - 1,
-            attributes,
-            noise_columns,
-            row_norm,
-            sigma,
-            tau(sigma),
-            plan.obfuscation_failure,
-            CHECK_DIRECTIONS,
-        )
+        return noise_columns_mu(*largest, sigma, tau(sigma), plan.obfuscation_failure, CHECK_DIRECTIONS)
 
     settings = RowsSettings(
         block_rows=block_rows,
@@ -299,28 +263,19 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     row_norm = draft.protection.row_norm
     grid = Grid(draft.rows.grid_exponent)
     moved = rounding(draft)
+    # What both are of, but for how many rows one mask mixes.
+    given = draft.attributes, privacy.protect, row_norm, privacy.method
     calibration = masked_noise.calibrate(
         privacy.epsilon,
         privacy.delta,
         draft.release_rows,
-        draft.attributes,
-        privacy.protect,
-        row_norm,
-        privacy.method,
+        *given,
         certified=privacy.certified,
         rounding=moved,
     )
     sigma = math.ldexp(grid.steps_up(calibration.sigma), draft.rows.grid_exponent)
     epsilon = masked_noise.epsilon(
-        privacy.delta,
-        sigma,
-        draft.rows.block_rows,
-        draft.attributes,
-        privacy.protect,
-        row_norm,
-        privacy.method,
-        certified=privacy.certified,
-        rounding=moved,
+        privacy.delta, sigma, draft.rows.block_rows, *given, certified=privacy.certified, rounding=moved
     )
     if not math.isfinite(epsilon):
         raise ImpossibleStudy(
@@ -341,36 +296,31 @@ def _protect(privacy: PrivacyTarget, draft: Study) -> Protection:
     )
     if privacy.protect == "record":
         slack = privacy.delta * _SLACK
-        release = MaskedRelease(
-            sigma, draft.release_rows, draft.attributes, row_norm=row_norm, rounding=moved
-        )
-        mu = gaussian_cover(release, slack)
+        mu = gaussian_cover(release_of(draft, sigma), slack)
         public = replace(public, adds_up=(mu, slack) if math.isfinite(mu) else None)
     if privacy.certified:
         public, collector = (
             replace(guarantee, enclosed=_enclosed(guarantee, sigma, rows, draft))
             for guarantee, rows in ((public, draft.release_rows), (collector, draft.rows.block_rows))
         )
-    honest = masked_noise.honest_table(
-        draft.release_rows,
-        draft.rows.block_rows,
-        privacy.delta,
-        sigma,
-        draft.attributes,
-        privacy.protect,
-        row_norm,
-        privacy.method,
-        moved,
-    )
     return Protection(
         row_norm,
         sigma,
         privacy.method,
         public,
         collector,
-        by_honest_rows=honest,
+        by_honest_rows=_by_honest_rows(draft, privacy.delta, sigma, privacy.protect, privacy.method),
         right_providers=right_providers(draft, public.neighbours, sigma),
     )
+
+
+def _by_honest_rows(
+    study: Study, delta: float, sigma: float, protect: masked_noise.Protection, method: masked_noise.Method
+) -> tuple[tuple[int, float], ...]:
+    return masked_noise.honest_table(
+        study.release_rows, study.rows.block_rows, delta, sigma, study.attributes, protect, study.protection.row_norm,
+        method, rounding(study),
+    )  # fmt: skip
 
 
 def _enclosed(guarantee: Guarantee, sigma: float, rows: int, study: Study) -> tuple[float, float]:
