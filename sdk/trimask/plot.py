@@ -23,9 +23,8 @@ import pandas as pd
 from trimask.errors import ParameterError
 from trimask.fit.components import PCAResults
 from trimask.fit.design import INTERCEPT
-from trimask.fit.estimates import NOT_DETERMINED, Estimates, EstimateTable
+from trimask.fit.estimates import NOT_DETERMINED, Estimates, EstimateTable, critical_values
 from trimask.fit.histograms import HistogramResults
-from trimask.fit.noise import critical_value
 from trimask.fit.rates import SurvivalResults
 from trimask.fit.report import Report, figures, places_for
 from trimask.fit.results import Basis, LinearResults
@@ -56,6 +55,18 @@ def quiet(
     ax.grid(axis=grid, color="#e3e6ea", linewidth=0.8, zorder=0)
     ax.set_axisbelow(True)
     ax.tick_params(labelsize=8.5, colors=GREY)
+
+
+def _axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """Those given, or those of a new figure of so many inches."""
+    import matplotlib.pyplot as plt
+
+    return ax if ax is not None else plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _require(result: object, kind: type, function: str) -> None:
+    if not isinstance(result, kind):
+        raise ParameterError("result", f"what {function} returns", type(result).__name__)
 
 
 def _cautioned(ax: Axes, *results: Report) -> Axes:
@@ -102,8 +113,6 @@ def coefficients(
     >>> ax = trimask.plot.coefficients(trimask.fit.ols(gram, "y ~ x"))
     >>> ax.figure.savefig("coefficients.png")  # doctest: +SKIP
     """
-    import matplotlib.pyplot as plt
-
     if not results:
         raise ParameterError("results", "at least one fit")
     if not 0 < alpha < 1:
@@ -120,8 +129,7 @@ def coefficients(
     at_release = [_basis(result) == "release" for result in results]
     main = at_release.index(True) if any(at_release) else 0
     shown, numbers = results[main], every[main].loc[names]
-    if ax is None:
-        _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.72 * len(names)), layout="constrained")
+    ax = _axes(ax, 8.0, 1.6 + 0.72 * len(names))
 
     unit = _unit(numbers) if units == "reach" else np.ones(len(names))
     places = np.arange(len(names), dtype=float)
@@ -129,7 +137,7 @@ def coefficients(
     ax.axvline(0.0, color="#999999", linewidth=1.0, zorder=1)
     for place in places[1::2]:
         ax.axhspan(place - 0.5, place + 0.5, color="#f4f6f8", zorder=0, linewidth=0)
-    reach = critical_value(alpha)
+    reach = float(critical_values(alpha)[0])
     for rows, offset, (colour, marker, label) in zip(every, offsets, _looks(results), strict=True):
         at, low, high, part = (
             rows.loc[names, key].to_numpy() / unit for key in ("estimate", "low", "high", "sampling")
@@ -253,12 +261,8 @@ def histogram(
     >>> import trimask
     >>> ax = trimask.plot.histogram(trimask.fit.histogram(trimask.example(), "age"))
     """
-    import matplotlib.pyplot as plt
-
-    if not isinstance(result, HistogramResults):
-        raise ParameterError("result", "what fit.histogram returns", type(result).__name__)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    _require(result, HistogramResults, "fit.histogram")
+    ax = _axes(ax, 6.4, 3.6)
     width = np.diff(result.edges)
     height = result.density.to_numpy()
     ends = result.conf_int(alpha).to_numpy() / result.nobs / width[:, None]
@@ -286,12 +290,8 @@ def survival(
 
     >>> ax = trimask.plot.survival(trimask.fit.survival(dataset, "year_bins", "died"))  # doctest: +SKIP
     """
-    import matplotlib.pyplot as plt
-
-    if not isinstance(result, SurvivalResults):
-        raise ParameterError("result", "what fit.survival returns", type(result).__name__)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
+    _require(result, SurvivalResults, "fit.survival")
+    ax = _axes(ax, 6.4, 3.8)
     ends = result.conf_int(alpha)
     if result.by is None:
         levels, split = [""], [(result.survival, ends)]
@@ -329,14 +329,10 @@ def scree(
     >>> gram = trimask.release.local.gram(x, row_norm=1.2, epsilon=1.0, delta=1e-6)
     >>> ax = trimask.plot.scree(trimask.fit.pca(gram))
     """
-    import matplotlib.pyplot as plt
-
-    if not isinstance(result, PCAResults):
-        raise ParameterError("result", "what fit.pca returns", type(result).__name__)
-    reach = critical_value(alpha)
+    _require(result, PCAResults, "fit.pca")
+    reach = float(critical_values(alpha)[0])
     values = result.eigenvalues["estimate"].to_numpy()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(max(5.6, 1.6 + 0.55 * len(values)), 3.8), layout="constrained")
+    ax = _axes(ax, max(5.6, 1.6 + 0.55 * len(values)), 3.8)
     at = np.arange(1, len(values) + 1)
     part = reach * result.eigenvalues["sampling"].to_numpy()
     whole = np.abs(result.conf_int(alpha).to_numpy().T - values)
@@ -412,8 +408,6 @@ def precision(
     >>> import trimask
     >>> ax = trimask.plot.precision(epsilon=1.0, delta=1e-6, attributes=6, rows=[2000, 8000])
     """
-    import matplotlib.pyplot as plt
-
     from trimask_theory.masking.masked_noise import calibrate
     from trimask_theory.planning.planner import Target, standard_error
 
@@ -434,8 +428,7 @@ def precision(
             sigma = calibrate(epsilon, delta, release, attributes, protect, target.norm).sigma
         return standard_error(replace(target, rows=n), sigma)
 
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    ax = _axes(ax, 7.2, 4.2)
     ax.plot(
         people,
         [error(n, None) for n in people],

@@ -83,7 +83,11 @@ def drafted(definition: StudyDefinition, right: int | None = None, left: int | N
         definition = definition.changed(block_rows=plan.release_rows)
     # Who unmasks has no bearing on accuracy, and was chosen for other numbers of providers.
     definition = replace(definition, collection=replace(definition.collection, unmasking=None))
-    parties = expected_parties(plan.suite, plan.unmasking, right, left)
+    return study_with(definition, expected_parties(plan.suite, plan.unmasking, right, left))
+
+
+def study_with(definition: StudyDefinition, parties: Parties) -> Study:
+    """The study that the definition makes with these parties, which nobody is to run: it has no owner's key."""
     now = SystemClock().now_ms()
     return create_study(
         definition, parties.collector, parties.right, parties.left, "", now, SystemRandom(), bytes(32)

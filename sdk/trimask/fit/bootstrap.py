@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from trimask.errors import NoiseExceedsSignal, ParameterError, TrimaskError
+from trimask.errors import ParameterError, TrimaskError
 from trimask.fit.estimates import Estimates, EstimateTable
-from trimask.fit.noise import moments_of
+from trimask.fit.noise import Source, hidden, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.moments.noise_law import Matrix, positive_part
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 _FEWEST = 0.8
 
@@ -137,10 +133,7 @@ def bootstrap(
         except TrimaskError:
             failed += 1
     if failed > (1 - _FEWEST) * draws:
-        raise NoiseExceedsSignal(
-            [], moments.rows + 1, None,
-            f"the noise exceeds the signal: {failed} of {draws} draws like this release give no number",
-        )  # fmt: skip
+        raise hidden(moments, [], f"{failed} of {draws} draws like this release give no number")
     frame = pd.DataFrame(np.array(found), columns=estimate.index)
     lost = f", {failed} without a number" if failed else ""
     return BootstrapResults(

@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -32,14 +31,10 @@ import pandas as pd
 from trimask.errors import ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.covariance import Covariance, covariance_of, doubt, rows_notes, select, warn_of
-from trimask.fit.estimates import Estimates, EstimateTable
-from trimask.fit.noise import moments_of, outer
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
+from trimask.fit.noise import Source, moments_of, outer
 from trimask.fit.report import Block
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 CLEAR_GAP = 5.0
 """Standard errors between eigenvalues from which errors hold (measured)."""
@@ -102,10 +97,7 @@ class PCAResults(Loadings):
     total_variance: float
     noise_floors: pd.Series[float]
 
-    @property
-    def eigenvalues(self) -> pd.DataFrame:
-        """A row a component."""
-        return self.estimates().frame
+    eigenvalues = Framed()
 
     @property
     def explained_variance_ratio(self) -> pd.Series[float]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -29,17 +28,14 @@ from trimask.data.manifest import Shown
 from trimask.errors import FormulaError
 from trimask.fit.clipping import marked
 from trimask.fit.design import common_level, membership, plain_name, unit
-from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
 from trimask.fit.formula import nearest
-from trimask.fit.noise import counted, moments_of
+from trimask.fit.noise import Source, counted, moments_of
 from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
 
 
 @dataclass(frozen=True)
@@ -186,10 +182,7 @@ class CrosstabResults(Estimates):
     counts: pd.DataFrame
     chi2: ChiSquare | None
 
-    @property
-    def cells(self) -> pd.DataFrame:
-        """A row a cell."""
-        return self.estimates("cells").frame
+    cells = Framed("cells")
 
     @property
     def shares(self) -> pd.DataFrame:

@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -42,17 +41,13 @@ from trimask.errors import FormulaError, ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.covariance import Covariance, carriers, covariance_of, doubt, rows_notes, select, warn_of
 from trimask.fit.design import plain_name
-from trimask.fit.estimates import Estimates, EstimateTable
-from trimask.fit.noise import moments_of, outer
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
+from trimask.fit.noise import Source, moments_of, outer
 from trimask.fit.report import Block
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
 from trimask_theory.mechanisms.noisy_regression import Combination
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 CLEAR_LOG = 4.0
 """Errors above zero from which a variance has an interval on the log scale: noise is normal on its own."""
@@ -67,7 +62,7 @@ class DescribeResults(Estimates):
     means : DataFrame
         A row a column: estimate, std err, sampling and privacy parts.
     variances : DataFrame
-        The same; `deviations` are their roots.
+        The same; `deviations` are their roots, NaN where the noise hides them.
     shares : DataFrame
         A row a level of every group, and "yes" of every yes-or-no column: people, share and its errors.
     by_fourth : tuple
@@ -85,25 +80,10 @@ class DescribeResults(Estimates):
     by_fourth: tuple[str, ...] = ()
     doubts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    @property
-    def means(self) -> pd.DataFrame:
-        """Of every column asked for."""
-        return self.estimates("means").frame
-
-    @property
-    def variances(self) -> pd.DataFrame:
-        """Of every column asked for."""
-        return self.estimates("variances").frame
-
-    @property
-    def deviations(self) -> pd.DataFrame:
-        """Standard deviations; NaN where the noise hides the variance."""
-        return self.estimates("deviations").frame
-
-    @property
-    def shares(self) -> pd.DataFrame:
-        """Of levels and yes-or-no columns."""
-        return self.estimates("shares").frame
+    means = Framed("means")
+    variances = Framed("variances")
+    deviations = Framed("deviations")
+    shares = Framed("shares")
 
     def conf_int(self, alpha: float = 0.05, of: str | None = None) -> pd.DataFrame:
         """Intervals of level 1 - alpha of the "means", "variances", "deviations" or "shares"; all but means end at zero."""
@@ -312,10 +292,7 @@ class PartialCorrelationResults(Estimates):
     columns: tuple[str, ...]
     given: tuple[str, ...] | None
 
-    @property
-    def pairs(self) -> pd.DataFrame:
-        """A row a pair."""
-        return self.estimates().frame
+    pairs = Framed()
 
     def matrix(self) -> pd.DataFrame:
         """The correlations as a symmetric matrix with ones on the diagonal."""

@@ -389,6 +389,16 @@ class Estimates(Report):
         return f"<{type(self).__name__}: {self.what}, {self.label}, {self.nobs:,} rows>"
 
 
+class Framed:
+    """The table of this name of a result (the main one by default) as a frame: a row an estimate, with its errors."""
+
+    def __init__(self, of: str | None = None) -> None:
+        self.of = of
+
+    def __get__(self, result: Estimates | None, _: type[Estimates]) -> pd.DataFrame:
+        return self if result is None else result.estimates(self.of).frame  # type: ignore[return-value]  # of the class
+
+
 def adjust(pvalues: Matrix, method: str) -> Matrix:
     """p-values adjusted for their number: Holm's, Bonferroni's, or Benjamini and Hochberg's; NaN is not counted."""
     found = np.array(pvalues, dtype=float)

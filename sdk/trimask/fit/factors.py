@@ -17,7 +17,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,13 +27,9 @@ from trimask.fit.clipping import marked
 from trimask.fit.components import CLEAR_GAP, Loadings, loading_frames, loadings_block
 from trimask.fit.covariance import covariance_of, doubt, rows_notes, select, warn_of
 from trimask.fit.estimates import EstimateTable
-from trimask.fit.noise import moments_of
+from trimask.fit.noise import Source, moments_of
 from trimask.fit.report import Block
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 LEAST_SPECIFIC = 0.005
 _STEP = 1e-5

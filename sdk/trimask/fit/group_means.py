@@ -30,7 +30,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,18 +39,15 @@ from trimask.errors import FormulaError, NotWeighted, ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.covariance import CLEAR, fourth_moments
 from trimask.fit.design import common_level, find_column, membership, original, plain_name, unit
-from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
-from trimask.fit.noise import check_signal, moments_of
+from trimask.fit.noise import Source, check_signal, moments_of
 from trimask.fit.results import FTest, joint
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
 from trimask_theory.mechanisms.noisy_regression import Combination, fit, outers
-from trimask_theory.moments.noise_law import Matrix, NoiseLaw
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
+from trimask_theory.moments.noise_law import MappedLaw, Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -86,15 +83,8 @@ class MeansResults(Estimates):
     equal: FTest | None
     deviations: pd.Series[float] | None = None
 
-    @property
-    def means(self) -> pd.DataFrame:
-        """By level."""
-        return self.estimates("means").frame
-
-    @property
-    def differences(self) -> pd.DataFrame:
-        """To the reference, by level."""
-        return self.estimates("differences").frame
+    means = Framed("means")
+    differences = Framed("differences")
 
 
 @marked
@@ -276,46 +266,6 @@ def _table(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _PairedLaw(NoiseLaw):
-    """The law of (A G B^T + B G A^T) / 2, where G has the law `base`."""
-
-    base: NoiseLaw
-    A: Matrix
-    B: Matrix
-
-    @property
-    def exact(self) -> bool:
-        return self.base.exact
-
-    @property
-    def fixed(self) -> NoiseLaw:
-        return _PairedLaw(self.base.fixed, self.A, self.B)
-
-    def image(self, gradients: Matrix) -> Matrix:
-        return self._of(self.base.image(self._back(gradients)))
-
-    def draw(self, rng: np.random.Generator) -> Matrix:
-        found: Matrix = self._of(self.base.draw(rng)[None])[0]
-        return found
-
-    def covariance(self, gradients: Matrix) -> Matrix:
-        return self.base.covariance(self._back(gradients))
-
-    def variance(self, gradients: Matrix) -> Matrix:
-        return self.base.variance(self._back(gradients))
-
-    def _of(self, matrices: Matrix) -> Matrix:
-        found = self.A @ matrices @ self.B.T
-        both: Matrix = (found + np.swapaxes(found, -1, -2)) / 2
-        return both
-
-    def _back(self, gradients: Matrix) -> Matrix:
-        found = self.A.T @ gradients @ self.B
-        both: Matrix = (found + np.swapaxes(found, -1, -2)) / 2
-        return both
-
-
 def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
     """The moments of people weighted by their level of a group: a source for every fit.
 
@@ -383,8 +333,8 @@ def weighted(dataset: Source, by: str, weights: Mapping[str, float]) -> Moments:
         raise ParameterError("by", f"a group that the noise does not hide; it hides the people of {by}")
     rows = max(1, round(total**2 / squares))
     A *= rows / total
-    law = _PairedLaw(moments.law, A, B)
-    gram = law._of(moments.gram[None])[0]
+    law = MappedLaw(moments.law, A, B)
+    gram = law.there(moments.gram)
     gram.flags.writeable = False
     label = f"{moments.label}, weighted by {by} ({rows:,} of {moments.rows:,} people in effect)".lstrip(", ")
     every = f"{moments.weighted_by}, {by}" if moments.weighted_by else by

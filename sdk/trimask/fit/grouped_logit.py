@@ -43,12 +43,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from trimask.errors import BeyondSecondMoments, FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.errors import BeyondSecondMoments, FormulaError, ParameterError
 from trimask.fit.design import INTERCEPT, Design, group_names, membership, original, unit
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import solve
-from trimask.fit.noise import moments_of, outer
+from trimask.fit.noise import hidden, moments_of, outer
 from trimask.fit.ols_results import binary_design
 from trimask.fit.report import noise_notes
 from trimask.fit.results import LinearResults, described
@@ -254,10 +254,8 @@ def _of_several(moments: Moments, words: dict[str, Any], sides: list[_Side], yes
         with suppress(ParameterError):
             draws.append(fitted(moments.gram + moments.law.draw(rng))[0])
     if not moments.exact and len(draws) < 0.95 * _DRAWS:
-        raise NoiseExceedsSignal(
-            [words["response"]], moments.rows + 1, None,
-            f"the noise exceeds the signal: {_DRAWS - len(draws)} of {_DRAWS} releases like this have no log odds",
-        )  # fmt: skip
+        said = f"{_DRAWS - len(draws)} of {_DRAWS} releases like this have no log odds"
+        raise hidden(moments, [words["response"]], said)
     privacy = np.cov(np.array(draws).T) if draws else np.zeros_like(spread)
     bias = None
     if len(sides) > 2:
@@ -336,11 +334,8 @@ def _check_counts(moments: Moments, side: _Side, yes: Matrix, response: str) -> 
         clear = _clear(moments, side.members, who)
         lost = [level for level, there in zip(side.levels, clear, strict=True) if not there]
         if lost:
-            raise NoiseExceedsSignal(
-                [response], moments.rows + 1, None,
-                f"the noise exceeds the signal: the log odds of {response} are not determined in {', '.join(lost)}. "
-                f"Merge levels, C({side.name}, merge=[level, level])",
-            )  # fmt: skip
+            said = f"the log odds of {response} are not determined in {', '.join(lost)}"
+            raise hidden(moments, [response], f"{said}. Merge levels, C({side.name}, merge=[level, level])")
 
 
 def _of_one_group(moments: Moments, words: dict[str, Any], side: _Side, yes: Matrix) -> LogitResults:
@@ -351,11 +346,8 @@ def _of_one_group(moments: Moments, words: dict[str, Any], side: _Side, yes: Mat
     b = size - a
     known = _clear(moments, U, yes) & _clear(moments, U, one - yes)
     if not known[base] or known.sum() < 2:
-        raise NoiseExceedsSignal(
-            [response], moments.rows + 1, None,
-            f"the noise exceeds the signal: the log odds of {response} are not determined in "
-            f"{levels[base]}, the reference, or in all others. Merge levels, C({side.name}, merge=[level, level])",
-        )  # fmt: skip
+        said = f"the log odds of {response} are not determined in {levels[base]}, the reference, or in all others"
+        raise hidden(moments, [response], f"{said}. Merge levels, C({side.name}, merge=[level, level])")
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.where(known, np.log(a / b), np.nan)
         drawn = np.where(known, 1 / a + 1 / b, np.nan)
@@ -390,10 +382,8 @@ def step_noise(moments: Moments, design: Design) -> tuple[float, Matrix]:
     response = original(design.response, moments.schema)  # 0 or 1: its share is the mean
     p = float(one @ moments.gram @ response) / n
     if not 0 < p < 1:
-        raise NoiseExceedsSignal(
-            [design.response], n + 1, None,
-            f"the noise exceeds the signal: the share of {design.response} comes out as {p:.3g}, and has no log odds",
-        )  # fmt: skip
+        said = f"the share of {design.response} comes out as {p:.3g}, and has no log odds"
+        raise hidden(moments, [design.response], said)
     w, b = p * (1 - p), estimate.params
     first = np.array([name == INTERCEPT for name in design.names], dtype=float)
     # d(1/w) = -(1 - 2p)/w^2 dp; d log(p/(1-p)) = dp/w, which cancels the -dp/w of b_0 - p.

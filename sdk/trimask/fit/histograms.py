@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,17 +25,14 @@ import pandas as pd
 from trimask.errors import FormulaError, ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.design import group_names, membership, plain_name, unit
-from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
 from trimask.fit.formula import contents, nearest, product_lines, undeclared
-from trimask.fit.noise import counted, moments_of
+from trimask.fit.noise import Source, counted, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES, Derived
 from trimask_core.study.schema import Schema
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +149,7 @@ class HistogramResults(Estimates):
     unit: str
     edges: Matrix
 
-    @property
-    def counts(self) -> pd.DataFrame:
-        """A row an interval."""
-        return self.estimates().frame
+    counts = Framed()
 
     @property
     def density(self) -> pd.Series[float]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 
 from trimask.errors import CollinearColumns, NoiseExceedsSignal, ParameterError
 from trimask.moments.moments import Moments
@@ -113,6 +113,11 @@ def involved(direction: Matrix, names: tuple[str, ...]) -> list[str]:
     return [name for name, part in zip(names, share, strict=True) if part > 0.1]
 
 
+def hidden(moments: Moments, columns: Sequence[str], what: str) -> NoiseExceedsSignal:
+    """That the noise hides what is asked for, where it cannot be told how many people it would take."""
+    return NoiseExceedsSignal(columns, moments.rows + 1, None, f"the noise exceeds the signal: {what}")
+
+
 def _too_noisy(
     least: float, noise: float, columns: list[str], moments: Moments, *, ridge: bool
 ) -> NoiseExceedsSignal:
@@ -148,10 +153,3 @@ def _too_noisy(
         f"It would take {advice}, and may take far more (`trimask plan --study` says how many); fewer columns help "
         f"too{merged}{remedy}.",
     )  # fmt: skip
-
-
-def critical_value(alpha: float, df: float | None = None) -> float:
-    """The upper alpha / 2 quantile of the normal distribution, or of Student's with `df` degrees of freedom."""
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", "in (0, 1)", alpha)
-    return float(stats.norm.isf(alpha / 2) if df is None else stats.t.isf(alpha / 2, df))

@@ -21,7 +21,7 @@ from trimask.fit.design import INTERCEPT, Design, build
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
 from trimask.fit.least_squares import NO_SANDWICH, Diagnostics, Estimate, diagnose, rows_needed, solve
-from trimask.fit.noise import CLEAR_SIGNAL, moments_of
+from trimask.fit.noise import CLEAR_SIGNAL, Source, moments_of
 from trimask.fit.prediction import PredictionResults, regressor_rows
 from trimask.fit.report import Facts
 from trimask.fit.results import HOMOSCEDASTIC, ROBUST, Basis, FTest, LinearResults, described, joint
@@ -32,7 +32,6 @@ from trimask_theory.mechanisms.noisy_regression import Combination, outers
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:
-    from trimask.fit.noise import Source
     from trimask_core.study.definition import Study
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,14 +22,11 @@ from trimask.fit.design import group_names, membership, plain_name, unit
 from trimask.fit.estimates import NOT_DETERMINED, Estimates, EstimateTable, adjust
 from trimask.fit.formula import nearest
 from trimask.fit.group_means import means
-from trimask.fit.noise import moments_of
+from trimask.fit.noise import Source, moments_of
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.fit.results import LinearResults
 from trimask_core.study.derived import ONES
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -23,25 +23,21 @@ known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from trimask.errors import FormulaError, NoiseExceedsSignal, ParameterError
+from trimask.errors import FormulaError, ParameterError
 from trimask.fit.clipping import marked
 from trimask.fit.design import membership, original, plain_name, unit
-from trimask.fit.estimates import Estimates, EstimateTable
+from trimask.fit.estimates import Estimates, EstimateTable, Framed
 from trimask.fit.histograms import bins_of
-from trimask.fit.noise import moments_of
+from trimask.fit.noise import Source, hidden, moments_of
 from trimask.moments.moments import Moments
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 _Law = Literal["any", "poisson", "share"]
 
@@ -67,10 +63,7 @@ class RateResults(Estimates):
 
     per: float
 
-    @property
-    def rates(self) -> pd.DataFrame:
-        """By group."""
-        return self.estimates().frame
+    rates = Framed()
 
 
 @marked
@@ -147,12 +140,7 @@ def _rate(moments: Moments, u: Matrix, e: Matrix, t: Matrix, per: float, law: _L
     G, n = moments.gram, moments.rows
     happened, at_risk = float(u @ G @ e), float(u @ G @ t)
     if at_risk <= 0:
-        raise NoiseExceedsSignal(
-            [],
-            n + 1,
-            None,
-            "the noise exceeds the signal: the time at risk of a group is not above zero. Fewer levels help",
-        )
+        raise hidden(moments, [], "the time at risk of a group is not above zero. Fewer levels help")
     r = happened / at_risk
     left = e - r * t
     noise = float(moments.law.variance(outers(u[None], left))[0]) / at_risk**2

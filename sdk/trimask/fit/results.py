@@ -236,19 +236,12 @@ def constraints(hypothesis: Hypothesis, names: Sequence[str]) -> tuple[Matrix, M
 def joint(found: Combination, df: int, words: str, gap: Matrix | None = None) -> FTest:
     """The test that combinations are zero (or that `gap` is), by their covariance of second order.
 
-    It is the same however a model is written. Where the release does not bound a combination it is refused.
+    It is the same however a model is written. Refused where the release does not bound a combination, or where one statement
+    follows from the others.
     """
-    if not np.all(np.isfinite(found.widening)):
-        raise ParameterError(
-            "hypothesis", "about coefficients that the release bounds; the noise hides one of these", words
-        )
-    return wald(found.estimates if gap is None else gap, found.covariance, df, words)
-
-
-def wald(gap: Matrix, covariance: Matrix, df: int, words: str) -> FTest:
-    """The test; redundant statements are refused."""
+    covariance, gap = found.covariance, found.estimates if gap is None else gap
     scale = np.sqrt(np.diag(covariance))
-    if not np.all(np.isfinite(covariance)):
+    if not (np.isfinite(found.widening).all() and np.isfinite(covariance).all()):
         raise ParameterError(
             "hypothesis", "about coefficients that the release bounds; the noise hides one of these", words
         )

@@ -27,7 +27,7 @@ Proved: the noise covariance of the score. Asymptotic: the delta method.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import linalg
@@ -38,15 +38,11 @@ from trimask.fit.covariance import covariance_of, doubt, fourth_moments, warn_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.estimates import EstimateTable
 from trimask.fit.formula import parse
-from trimask.fit.noise import check_signal, moments_of, outer
+from trimask.fit.noise import Source, check_signal, moments_of, outer
 from trimask.fit.results import HOMOSCEDASTIC, ROBUST, LinearResults, described
 from trimask.moments.moments import Moments
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 Choice = Literal["gcv", "adassp"]
 _GRID = (0.0, *np.geomspace(1e-6, 10.0, 57))

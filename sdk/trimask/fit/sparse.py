@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -31,15 +31,11 @@ from trimask.errors import FormulaError, ParameterError
 from trimask.fit.covariance import Covariance, covariance_of
 from trimask.fit.design import INTERCEPT, build
 from trimask.fit.formula import parse
-from trimask.fit.noise import moments_of
+from trimask.fit.noise import Source, moments_of
 from trimask.fit.report import Block, Facts, Report, of_data, places_for
 from trimask_core.study.derived import ONES
 from trimask_theory.mechanisms.noisy_regression import outers
 from trimask_theory.moments.noise_law import Matrix, positive_part
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 Choice = Literal["bic"]
 _STEPS = 100_000

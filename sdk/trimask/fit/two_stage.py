@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -38,15 +37,11 @@ from trimask.fit.design import Design, build, find_column
 from trimask.fit.estimates import Estimates, EstimateTable
 from trimask.fit.formula import Formula, parse
 from trimask.fit.least_squares import Estimate, solve
-from trimask.fit.noise import check_signal, moments_of, outer
+from trimask.fit.noise import Source, check_signal, moments_of, outer
 from trimask.fit.ols_results import ols
 from trimask.fit.results import HOMOSCEDASTIC, FTest, LinearResults, described
 from trimask.moments.moments import Moments
 from trimask_theory.moments.noise_law import Matrix
-
-if TYPE_CHECKING:
-    from trimask.fit.noise import Source
-
 
 STRONG = 10.0
 """A first-stage F below this is the usual sign of weak instruments (Staiger and Stock 1997)."""
@@ -274,8 +269,14 @@ def mediation(
     )
     tables, simulated = {"sobel": table}, None
     if draws:
-        found = _Effects(first, second, at, tuple(names))
-        simulated = bootstrap(moments, found, draws=draws, seed=seed)
+
+        def drawn(moments: Moments) -> pd.Series[float]:
+            """The effects, without the errors that a fit would compute."""
+            one, two = (_slopes(moments, design) for design in (first, second))
+            a, b, c = one[at[0]], two[at[1]], two[at[2]]
+            return pd.Series([a * b, c, a * b + c, a, b], index=pd.Index(names))
+
+        simulated = bootstrap(moments, drawn, draws=draws, seed=seed)
         tables = {"bootstrap": replace(simulated.estimates(), caption="by bootstrap"), **tables}
     path = f"{x} -> {m} -> {y}" + (f" given {given.strip()}" if rest else "")
     share = f"{a * b / (a * b + c):.1%}" if a * b + c else "not known"
@@ -294,21 +295,6 @@ def _noise(moments: Moments, fits: tuple[Estimate, Estimate], at: tuple[int, int
     grown = np.array([one.grown[j] for one, j in picked])
     gradients = np.array([one.gradients[j] for one, j in picked])
     return moments.law.covariance(gradients) * np.outer(grown, grown)
-
-
-@dataclass(frozen=True, eq=False)
-class _Effects:
-    """The effects of a draw, without the errors that a fit would compute."""
-
-    first: Design
-    second: Design
-    at: tuple[int, int, int]
-    names: tuple[str, ...]
-
-    def __call__(self, moments: Moments) -> pd.Series[float]:
-        one, two = (_slopes(moments, design) for design in (self.first, self.second))
-        a, b, c = one[self.at[0]], two[self.at[1]], two[self.at[2]]
-        return pd.Series([a * b, c, a * b + c, a, b], index=pd.Index(self.names))
 
 
 def _slopes(moments: Moments, design: Design) -> Matrix:

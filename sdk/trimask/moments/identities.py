@@ -43,7 +43,7 @@ from trimask_core.moments.layout import MomentsLayout
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema
 from trimask_core.study.weight import Weight
-from trimask_theory.moments.noise_law import Matrix, NoiseLaw
+from trimask_theory.moments.noise_law import LinearLaw, Matrix, NoiseLaw
 
 Monomial: TypeAlias = tuple[str, ...]
 """Variables in order, repeated for powers; () is 1."""
@@ -350,16 +350,10 @@ _NOTHING, _DEPENDENT = 1e-14, 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class ConstrainedLaw(NoiseLaw):
+class ConstrainedLaw(LinearLaw):
     """The law of moments with the law `base` after they were moved onto the identities."""
 
-    base: NoiseLaw
     identities: Identities
-
-    @property
-    def exact(self) -> bool:
-        """The base is."""
-        return self.base.exact
 
     @property
     def fixed(self) -> NoiseLaw:
@@ -368,15 +362,7 @@ class ConstrainedLaw(NoiseLaw):
 
     def image(self, gradients: Matrix) -> Matrix:
         """S(A')."""
-        return self.base.image(self.reduced(gradients))
-
-    def covariance(self, gradients: Matrix) -> Matrix:
-        """By A' on both sides, which cannot come out negative."""
-        return self.base.covariance(self.reduced(gradients))
-
-    def variance(self, gradients: Matrix) -> Matrix:
-        """As `covariance`."""
-        return self.base.variance(self.reduced(gradients))
+        return self.base.image(self.back(gradients))
 
     def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
         """The base's, less what the equations say: of Cov[u^T D f, K D] (K S K^T)^+ Cov[K D, v^T D f]."""
@@ -391,10 +377,6 @@ class ConstrainedLaw(NoiseLaw):
             found = found - np.einsum("eap,ebp->ab", left, right, optimize=True)
         return found
 
-    def correction(self, gradients: Matrix) -> Matrix:
-        """As `covariance`."""
-        return self.base.correction(self.reduced(gradients))
-
     def uncorrected(self) -> NoiseLaw:
         """The base's, of the same combination of entries."""
         return _Reweighted(self.base.uncorrected(), self)
@@ -403,7 +385,7 @@ class ConstrainedLaw(NoiseLaw):
         """What the projection leaves of the base's noise."""
         return self.project(self.base.draw(rng), 0)
 
-    def reduced(self, gradients: Matrix) -> Matrix:
+    def back(self, gradients: Matrix) -> Matrix:
         """A'."""
         if not len(self.identities):
             return gradients
@@ -444,15 +426,13 @@ class ConstrainedLaw(NoiseLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class _Reweighted(NoiseLaw):
+class _Reweighted(LinearLaw):
     """Part of a constrained law: another covariance, the same A'."""
 
-    part: NoiseLaw
     whole: ConstrainedLaw
 
-    @property
-    def exact(self) -> bool:
-        return self.part.exact
+    def back(self, gradients: Matrix) -> Matrix:
+        return self.whole.back(gradients)
 
     @property
     def fixed(self) -> NoiseLaw:
@@ -460,7 +440,7 @@ class _Reweighted(NoiseLaw):
 
     def image(self, gradients: Matrix) -> Matrix:
         # S of the part comes with its adjoint: K^T (K S K^T)^+ K S taken off on the way back too.
-        found = self.part.image(self.whole.reduced(gradients))
+        found = self.base.image(self.back(gradients))
         moved = self.whole.identities
         if not len(moved):
             return found
@@ -468,10 +448,4 @@ class _Reweighted(NoiseLaw):
         return back
 
     def draw(self, rng: np.random.Generator) -> Matrix:
-        return self.whole.project(self.part.draw(rng), 0)
-
-    def covariance(self, gradients: Matrix) -> Matrix:
-        return self.part.covariance(self.whole.reduced(gradients))
-
-    def variance(self, gradients: Matrix) -> Matrix:
-        return self.part.variance(self.whole.reduced(gradients))
+        return self.whole.project(self.base.draw(rng), 0)

@@ -173,9 +173,7 @@ def pool(parts: Sequence[Moments]) -> Moments:
                 "fit.weighted([first, second], ...)",
             )
     for part in others:
-        if (part.schema, part.sigma, part.protection, part.suite, part.weight) != (
-            first.schema, first.sigma, first.protection, first.suite, first.weight,
-        ):  # fmt: skip
+        if _study_of(part) != _study_of(first):
             raise ParameterError(
                 "dataset", f"releases of one study; {part.label or 'one'} is of another than {first.label}"
             )

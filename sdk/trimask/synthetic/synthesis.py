@@ -33,6 +33,7 @@ from trimask_core.study.derived import ONES
 if TYPE_CHECKING:
     from trimask.data.manifest import Manifest
     from trimask_core.study.guarantee import Guarantee
+    from trimask_core.study.schema import Attribute
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +190,6 @@ class Synthetic(Shown):
         return f"<Synthetic: {len(self.frame):,} records, nobody's, made from {self.moments.label}>"
 
 
-if TYPE_CHECKING:
-    from trimask_core.study.schema import Attribute
-
-
 _ENOUGH = 20_000
 
 
@@ -284,7 +281,5 @@ def _spread(moments: Moments, item: Attribute) -> tuple[float, float]:
 
 
 def _records(cells: list[Cells], drawn: Any, rng: np.random.Generator) -> Any:
-    import pandas as pd
-
     frame = pd.DataFrame({one.name: one.draw(drawn[:, k], rng) for k, one in enumerate(cells)})
     return frame.infer_objects()

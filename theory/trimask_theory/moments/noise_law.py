@@ -23,15 +23,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimask_core.basics.errors import ParameterError
-from trimask_theory import checks
-from trimask_theory.moments.moments_noise import entries
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -185,51 +183,79 @@ class EntriesLaw(NoiseLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class MappedLaw(NoiseLaw):
-    """The law of L G L^T, where G has the law `base`."""
+class LinearLaw(NoiseLaw):
+    """The law of a linear function of G, where G has the law `base`: of D under the adjoint of `back`.
+
+    Everything is found in the columns of the base, where it is a step less and cannot come out negative.
+    """
 
     base: NoiseLaw
-    L: Matrix
+
+    @abstractmethod
+    def back(self, gradients: Matrix) -> Matrix:
+        """The gradients in G of functions with these gradients in what is made of it."""
 
     @property
     def exact(self) -> bool:
         """The base is."""
         return self.base.exact
 
+    def covariance(self, gradients: Matrix) -> Matrix:
+        """The base's."""
+        return self.base.covariance(self.back(gradients))
+
+    def variance(self, gradients: Matrix) -> Matrix:
+        """The base's."""
+        return self.base.variance(self.back(gradients))
+
+    def correction(self, gradients: Matrix) -> Matrix:
+        """The base's."""
+        return self.base.correction(self.back(gradients))
+
+
+@dataclass(frozen=True, eq=False)
+class MappedLaw(LinearLaw):
+    """The law of L G L^T; with `R` of (L G R^T + R G L^T) / 2."""
+
+    L: Matrix
+    R: Matrix | None = None
+
+    def back(self, gradients: Matrix) -> Matrix:
+        """L^T A L."""
+        return _between(self.L.T, gradients, None if self.R is None else self.R.T)
+
+    def there(self, matrices: Matrix) -> Matrix:
+        """L G L^T."""
+        return _between(self.L, matrices, self.R)
+
     @property
     def fixed(self) -> NoiseLaw:
         """The base's."""
-        return MappedLaw(self.base.fixed, self.L)
+        return replace(self, base=self.base.fixed)
 
     def image(self, gradients: Matrix) -> Matrix:
         """L S(L^T A L) L^T."""
-        found: Matrix = self.L @ self.base.image(self.L.T @ gradients @ self.L) @ self.L.T
-        return found
+        return self.there(self.base.image(self.back(gradients)))
 
     def draw(self, rng: np.random.Generator) -> Matrix:
         """L D L^T."""
-        found: Matrix = self.L @ self.base.draw(rng) @ self.L.T
-        return found
-
-    def covariance(self, gradients: Matrix) -> Matrix:
-        """In the columns of the base, where it is one step less."""
-        return self.base.covariance(self.L.T @ gradients @ self.L)
-
-    def variance(self, gradients: Matrix) -> Matrix:
-        """As `covariance`."""
-        return self.base.variance(self.L.T @ gradients @ self.L)
+        return self.there(self.base.draw(rng))
 
     def spread(self, sides: Matrix, moved: Matrix) -> Matrix:
         """As `covariance`."""
+        if self.R is not None:
+            return super().spread(sides, moved)
         return self.base.spread(sides @ self.L, moved @ self.L)
-
-    def correction(self, gradients: Matrix) -> Matrix:
-        """As `covariance`."""
-        return self.base.correction(self.L.T @ gradients @ self.L)
 
     def uncorrected(self) -> NoiseLaw:
         """The base's."""
-        return MappedLaw(self.base.uncorrected(), self.L)
+        return replace(self, base=self.base.uncorrected())
+
+
+def _between(left: Matrix, matrices: Matrix, right: Matrix | None) -> Matrix:
+    """L G L^T, or (L G R^T + R G L^T) / 2."""
+    found: Matrix = left @ matrices @ (left if right is None else right).T
+    return found if right is None else (found + np.swapaxes(found, -1, -2)) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,16 +375,6 @@ class SumLaw(NoiseLaw):
 def _total(parts: Sequence[Matrix]) -> Matrix:
     found: Matrix = np.sum(parts, axis=0)
     return found
-
-
-def moments_law(sigma: float, widths: Sequence[int], providers: int, honest: int = 1) -> EntriesLaw:
-    """The law of verified moments in scaled units x = z / w, column 0 the constant: all providers' noise, rounded."""
-    checks.whole("providers", providers, 1)
-    scale = np.array([1.0, *widths])
-    V = np.zeros((len(scale), len(scale)))
-    for j, index, noise in entries(sigma, widths, honest):
-        V[j, index] = V[index, j] = noise.variance(providers) / (scale[j] * scale[index]) ** 2
-    return EntriesLaw(V)
 
 
 def positive_part(matrix: Matrix) -> Matrix:
