@@ -29,6 +29,7 @@ def confirmed(question: str) -> bool:
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
+        print()
         return False
 
 

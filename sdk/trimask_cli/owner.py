@@ -17,7 +17,7 @@ import grpc
 from rich.table import Table
 from rich.text import Text
 
-from trimask.data.connection import AbandonedBlock, StudyStatus, connect
+from trimask.data.connection import AbandonedBlock, Connection, StudyStatus, connect
 from trimask.errors import Refused
 from trimask_cli import study_file
 from trimask_client.grpc_channel import open_channel, plain_errors
@@ -112,9 +112,14 @@ def end_releases(study: Study, owner: Path) -> None:
 
 def study_status(study: Study) -> StudyStatus:
     """Ask the collector; anybody who has the study may."""
-    party = study.collector
-    with connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+    with connected(study) as connection:
         return connection.status(study.id)
+
+
+def connected(study: Study, token: str | None = None) -> Connection:
+    """A connection to the study's collector, as anybody has one, or with a researcher's token."""
+    party = study.collector
+    return connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name, token=token)
 
 
 @contextmanager

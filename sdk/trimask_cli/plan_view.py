@@ -50,7 +50,7 @@ def render(target: Target, plan: Plan | None, moments: MomentsPlan | None) -> Re
 def _suites(target: Target, plan: Plan | None, moments: MomentsPlan) -> RenderableType:
     """A line a question, a column a suite: rows with the sharp method and blocks of the middle size."""
     both = plan is not None
-    table = _table(
+    table = plan_table(
         "The suites side by side" if both else "The moments suite", "", *(["rows"] if both else []), "moments"
     )
     table.columns[0].justify = "left"
@@ -107,7 +107,7 @@ def _methods(plan: Plan) -> list[str]:
 
 def _sigmas(plan: Plan) -> Table:
     methods = _methods(plan)
-    table = _table(
+    table = plan_table(
         "Noise sigma on a value scaled to [-1, 1]", "releases of", *(_HEADINGS[method] for method in methods)
     )
     for release in plan.releases:
@@ -117,7 +117,7 @@ def _sigmas(plan: Plan) -> Table:
 
 def _errors(plan: Plan) -> RenderableType:
     target, methods = plan.target, _methods(plan)
-    table = _table(
+    table = plan_table(
         "Standard error of a coefficient",
         "releases of",
         *(_HEADINGS[method] for method in methods),
@@ -139,7 +139,7 @@ def _errors(plan: Plan) -> RenderableType:
 
 
 def _costs(plan: Plan) -> Table:
-    table = _table(
+    table = plan_table(
         "What a block costs",
         "blocks of", "columns", "a device\nuploads", "a right\nholds", "a hop\ncarries",
         "right mask\noperations", "left mask\noperations",
@@ -159,7 +159,7 @@ def _costs(plan: Plan) -> Table:
 
 def _collector(plan: Plan) -> RenderableType:
     sizes = [release.release_rows for release in plan.releases]
-    table = _table(
+    table = plan_table(
         "Epsilon of what the collector sees in passing",
         "blocks of",
         *(f"releases of\n{size:,}" for size in sizes),
@@ -187,7 +187,8 @@ def _scaled(value: float, unit: str) -> str:
     return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}".rstrip()
 
 
-def _table(title: str, *headings: str) -> Table:
+def plan_table(title: str, *headings: str) -> Table:
+    """A plan's table of numbers, names in its first column."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, justify="right", header_style="dim")

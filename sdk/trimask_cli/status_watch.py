@@ -16,7 +16,7 @@ from rich.text import Text
 from trimask.data.connection import StudyStatus
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import waiting_of
+from trimask_core.study.progress import Waiting, waiting_of
 
 Ask = Callable[[], StudyStatus]
 Asked = Callable[[], tuple[StudyStatus | None, str]]
@@ -117,13 +117,7 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
     if status is None:
         return Group(title, Text(error or "asking the collector ...", style="red" if error else "dim"))
     bars = Table.grid(padding=(0, 1))
-    waiting = waiting_of(
-        study,
-        pending=status.pending_rows,
-        masking=status.masking_rows,
-        pooled=status.pooled_rows,
-        closing=status.state == "closing",
-    )
+    waiting = _waiting(study, status)
     for item in waiting:
         done = f"{item.there:,} of {item.needed:,} rows"
         bars.add_row(
@@ -146,6 +140,13 @@ def view(study: Study, status: StudyStatus | None, error: str = "") -> Renderabl
     if error:
         parts.append(Text(f"last error: {error}", style="red"))
     return Group(*parts)
+
+
+def _waiting(study: Study, status: StudyStatus) -> list[Waiting]:
+    return waiting_of(
+        study, pending=status.pending_rows, masking=status.masking_rows, pooled=status.pooled_rows,
+        closing=status.state == "closing",
+    )  # fmt: skip
 
 
 def _nodes(study: Study, status: StudyStatus) -> Table:
@@ -173,13 +174,7 @@ def render_status(study: Study, progress: StudyStatus) -> RenderableType:
     table.add_row("id", study.id.hex()[:12])
     table.add_row("state", progress.state)
     if progress.state != "closed":
-        for item in waiting_of(
-            study,
-            pending=progress.pending_rows,
-            masking=progress.masking_rows,
-            pooled=progress.pooled_rows,
-            closing=progress.state == "closing",
-        ):
+        for item in _waiting(study, progress):
             table.add_row(f"{item.goal.lower()}, waiting because", item.because)
     rows = study.suite.name == "rows"
     one = progress.pooled_blocks == 1

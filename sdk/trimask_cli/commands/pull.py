@@ -42,17 +42,14 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-    import trimask
+    from trimask_cli.owner import connected
     from trimask_cli.study_file import read_signed
     from trimask_terminal.exits import Exit, NothingThere
 
     study = read_signed(args.study).verify()
-    party = study.collector
     pulled: list[dict[str, object]] = []
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
-    with trimask.connect(
-        party.address, roots=study.tls_roots or None, tls_name=party.tls_name, token=token
-    ) as connection:
+    with connected(study, token) as connection:
         published = {info.id: info for info in connection.datasets(study.id)}
         unknown = [name for name in args.dataset if name not in published]
         if unknown:

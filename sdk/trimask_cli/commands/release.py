@@ -197,14 +197,12 @@ def register_budget(commands: Subparsers) -> None:
 
 def run_budget(args: argparse.Namespace) -> int:
     """Ask the collector."""
-    import trimask
     from trimask import release
+    from trimask_cli import owner
     from trimask_cli.study_file import read_signed
-    from trimask_core.study.definition import Study
 
-    study: Study = read_signed(args.study).verify()
-    party = study.collector
-    with trimask.connect(party.address, roots=study.tls_roots or None, tls_name=party.tls_name) as connection:
+    study = read_signed(args.study).verify()
+    with owner.connected(study) as connection:
         status = release.budget(connection, study.id)
     if args.json:
         print_json({"study_id": study.id.hex(), **asdict(status)})
@@ -220,6 +218,7 @@ def run_end(args: argparse.Namespace) -> int:
     from trimask_cli import owner
     from trimask_cli.study_file import read_signed
     from trimask_core.basics.errors import ConfigError
+    from trimask_terminal.options import confirmed
 
     study = read_signed(args.study).verify()
     if not args.yes:
@@ -227,8 +226,7 @@ def run_end(args: argparse.Namespace) -> int:
             raise ConfigError(
                 "what is erased does not come back: give --yes to end the answers of this study"
             )
-        question = f"No question about “{study.title}” can be asked after this, ever. End it? [y/N] "
-        if input(question).strip().lower() not in ("y", "yes"):
+        if not confirmed(f"No question about “{study.title}” can be asked after this, ever. End it?"):
             raise ConfigError("nothing was ended")
     owner.end_releases(study, args.owner)
     print(f"Ended: study {study.id.hex()}'s totals are erased; answers already given can still be fetched.")

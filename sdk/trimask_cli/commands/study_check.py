@@ -150,29 +150,18 @@ def _claims(study: Study) -> Finding:
 
 def _drafted(args: argparse.Namespace) -> Study:
     """The study a definition would make, with the parties given, or with as many as may be expected."""
-    from trimask.simulation import expected_parties
+    from trimask.simulation import expected_parties, study_with
     from trimask_cli.study_file import party_cards
-    from trimask_core.basics.clock import SystemClock
     from trimask_core.basics.errors import ConfigError
-    from trimask_core.basics.randomness import SystemRandom
     from trimask_theory.planning.study_definition import load_definition
-    from trimask_theory.planning.study_plan import create_study
 
     definition = load_definition(args.file)
     given = party_cards(args.keys, args.party)
     if given is not None and (args.right, args.left) != (None, None):
         raise ConfigError("the cards say how many parties there are; leave out --right and --left")
     plan = definition.collection
-    parties = given or expected_parties(plan.suite, plan.unmasking, args.right, args.left)
-    return create_study(
-        definition,
-        parties.collector,
-        parties.right,
-        parties.left,
-        "",
-        SystemClock().now_ms(),
-        SystemRandom(),
-        bytes(32),  # made-up parties: only whether the study can be made matters
+    return study_with(
+        definition, given or expected_parties(plan.suite, plan.unmasking, args.right, args.left)
     )
 
 

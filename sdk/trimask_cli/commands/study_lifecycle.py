@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trimask_core.basics.errors import ConfigError
-from trimask_terminal.options import Subparsers, add_json, at_least_one, moment_ms, print_json, shown_time
+from trimask_terminal.options import (
+    Subparsers,
+    add_json,
+    at_least_one,
+    confirmed,
+    moment_ms,
+    print_json,
+    shown_time,
+)
 
 if TYPE_CHECKING:
     from trimask.data.connection import StudyStatus
@@ -279,7 +287,7 @@ def run_abandon(args: argparse.Namespace) -> int:
     if found.healthy and not args.healthy:
         said = "Nothing is wrong with it; `--healthy` gives it up all the same."
         return _not_given_up(args, study, said, found.state)
-    if not args.yes and not _yes(
+    if not args.yes and not confirmed(
         f"Give {name} up, and erase its {found.block.rows:,} rows at every right provider?"
     ):
         return _not_given_up(args, study, "(`--yes` does it without asking.)")
@@ -347,15 +355,7 @@ def _agreed(outcome: Closing) -> bool:
         if outcome.erased
         else "Close? It cannot be opened again."
     )
-    return _yes(question)
-
-
-def _yes(question: str) -> bool:
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
+    return confirmed(question)
 
 
 def _say(

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from trimask.fit import OLSResults
-from trimask_cli.demo.report import Outcome, effects, readable, seen
+from trimask_cli.demo.report import Outcome, effects, numbers_table, readable, seen
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_core.suites import collusion_of
 
@@ -150,20 +149,9 @@ def print_both(rows: Outcome, moments: Outcome, out: Path, console: Console) -> 
     )
 
 
-def _table(*headings: str, title: str, caption: str = "") -> Table:
-    table = Table(
-        title=title, title_style="bold", caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1),
-        collapse_padding=True,
-    )  # fmt: skip
-    table.add_column("", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
 def _fits(rows: Outcome, moments: Outcome) -> Table:
     shown = {"raw rows": moments.truth, "TM² (rows)": rows.release, "moments": moments.release}
-    table = _table(
+    table = numbers_table(
         *shown,
         title=escape(moments.truth.formula),
         caption="estimate ± standard error in mmHg; * where the 95 % interval leaves 0 out",
@@ -184,7 +172,7 @@ def _times(step: float, result: OLSResults, name: str) -> str:
 
 
 def _cost_table(rows: Outcome, moments: Outcome) -> Table:
-    table = _table("TM² (rows)", "moments", title="What each costs")
+    table = numbers_table("TM² (rows)", "moments", title="What each costs")
     costs = [_costs(rows), _costs(moments)]
     for key, (words, form) in _COST_WORDS.items():
         values = [cost[key] for cost in costs]

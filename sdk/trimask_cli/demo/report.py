@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -31,77 +31,49 @@ from trimask_core.submit.submission import upload_bytes_of
 from trimask_core.suites import collusion_of
 from trimask_terminal.study_view import in_short
 
-
-class SuiteReport(Protocol):
-    """A suite's part of the demo's report."""
-
-    data_file: str
-
-    def gram_error(self, study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
-        """The largest difference of a sum of products, relative to the largest sum."""
-        ...
-
-    def collected(self, study: Study) -> str:
-        """How the answers were combined, in words."""
-        ...
-
-    def exact(self, gram_error: float) -> tuple[str, str]:
-        """What an exact release is, and how near it is to the rows."""
-        ...
+_DATA_FILES = {"rows": "dataset.parquet", "moments": "moments.json"}
 
 
-class _Rows:
-    data_file = "dataset.parquet"
+def gram_error(study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
+    """The largest difference of a sum of products, relative to the largest sum.
 
-    def gram_error(self, study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
-        exact = row_moments(people, study.schema, weight=study.weight).gram
-        return float(np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() / np.abs(exact).max())
+    In the moments suite in whole numbers: without noise totals must be those of the encoded rows, not nearly but exactly.
+    """
+    if study.suite.name == "rows":
+        gram = row_moments(people, study.schema, weight=study.weight).gram
+        return float(np.abs(dataset.gram(units="scaled").to_numpy() - gram).max() / np.abs(gram).max())
+    layout, sigma = study.moments.layout, study.protection.sigma
+    exact, found = _totals(study, people), _published(dataset)
+    if not sigma and found != exact:
+        raise TrimaskError("the release without noise is not the sum of the encoded rows")
+    widths = [1] * (layout.root is None) + [column.width for column in layout.published]
+    scales = [w * v for j, w in enumerate(widths) for v in widths[j:]][-layout.totals :]
+    noises = layout.noises(sigma, study.moments.honest_providers)
+    entries = list(zip(found, exact, scales, noises, strict=True))
+    away = max(abs(math.ldexp(got, -noise.shift) - true) / scale for got, true, scale, noise in entries)
+    return away / max(abs(true) / scale for _, true, scale, _ in entries)
 
-    def collected(self, study: Study) -> str:
+
+def _collected(study: Study) -> str:
+    """How the answers were combined, in words."""
+    if study.suite.name == "rows":
         return f"blocks of {study.rows.block_rows}"
+    return f"{study.moments.layout.elements} numbers a report, in {len(study.right)} shares"
 
-    def exact(self, gram_error: float) -> tuple[str, str]:
+
+def _exact(study: Study, error: float) -> tuple[str, str]:
+    """What an exact release is, and how near it is to the rows."""
+    if study.suite.name == "rows":
         return (
             "Exact mode: masked by random rotations, [bold]without differential privacy[/bold].",
-            f"The Gram matrix of the release equals X^T X to {gram_error:.1e} relative.",
+            f"The Gram matrix of the release equals X^T X to {error:.1e} relative.",
         )
-
-
-class _Moments:
-    data_file = "moments.json"
-
-    def gram_error(self, study: Study, dataset: Dataset, people: Sequence[Answers]) -> float:
-        """In whole numbers; without noise the totals must be those of the encoded rows, not nearly but exactly."""
-        layout, sigma = study.moments.layout, study.protection.sigma
-        exact = _totals(study, people)
-        found = _published(dataset.path.parent)
-        if not sigma and found != exact:
-            raise TrimaskError("the release without noise is not the sum of the encoded rows")
-        widths = [1] * (layout.root is None) + [column.width for column in layout.published]
-        scales = [w * v for j, w in enumerate(widths) for v in widths[j:]][-layout.totals :]
-        noises = layout.noises(sigma, study.moments.honest_providers)
-        entries = list(zip(found, exact, scales, noises, strict=True))
-        away = max(abs(math.ldexp(got, -noise.shift) - true) / scale for got, true, scale, noise in entries)
-        return away / max(abs(true) / scale for _, true, scale, _ in entries)
-
-    def collected(self, study: Study) -> str:
-        return f"{study.moments.layout.elements} numbers a report, in {len(study.right)} shares"
-
-    def exact(self, gram_error: float) -> tuple[str, str]:
-        if gram_error:
-            raise ValueError("a release without noise was not compared with its rows")
-        return (
-            "Exact mode: summed in shares, [bold]without differential privacy[/bold].",
-            "Every sum and sum of products equals that of the encoded rows, as a whole number.",
-        )
-
-
-_REPORTS: dict[str, SuiteReport] = {"rows": _Rows(), "moments": _Moments()}
-
-
-def report_of(study: Study) -> SuiteReport:
-    """The part of a study's suite."""
-    return _REPORTS[study.suite.name]
+    if error:
+        raise ValueError("a release without noise was not compared with its rows")
+    return (
+        "Exact mode: summed in shares, [bold]without differential privacy[/bold].",
+        "Every sum and sum of products equals that of the encoded rows, as a whole number.",
+    )
 
 
 def _totals(study: Study, people: Sequence[Answers]) -> list[int]:
@@ -112,9 +84,9 @@ def _totals(study: Study, people: Sequence[Answers]) -> list[int]:
     return every[-layout.totals :]  # without the number of people, which is public
 
 
-def _published(folder: Path) -> list[int]:
+def _published(dataset: Dataset) -> list[int]:
     """The totals of a release that `Dataset` has verified, on their grids."""
-    data = json.loads((folder / _Moments.data_file).read_text(encoding="utf-8"))
+    data = json.loads(dataset.path.read_text(encoding="utf-8"))
     return [*data["first"], *data["products"]]
 
 
@@ -236,7 +208,7 @@ def make_outcome(
         release,
         naive,
         problem,
-        report_of(study).gram_error(study, dataset, people),
+        gram_error(study, dataset, people),
         out,
         seconds,
         status,
@@ -261,17 +233,12 @@ def _save_plot(outcome: Outcome, path: Path) -> None:
     plt.close()
 
 
-def print_report_json(outcome: Outcome) -> None:
-    """The report as JSON on stdout."""
-    print(json.dumps(outcome.to_dict(), indent=1, allow_nan=False))
-
-
 def print_report(outcome: Outcome, console: Console) -> None:
     """The report for a person."""
     study, protection = outcome.study, outcome.study.protection
     console.rule(f"[bold]{escape(study.title)}")
     console.print(
-        f"{outcome.dataset.rows:,} people, {study.attributes} columns, {report_of(study).collected(study)}; "
+        f"{outcome.dataset.rows:,} people, {study.attributes} columns, {_collected(study)}; "
         f"submitted in {outcome.seconds['submit']:.1f} s, all in {outcome.seconds['total']:.1f} s. "
         f"{upload_words(study)}"
     )
@@ -285,7 +252,7 @@ def print_report(outcome: Outcome, console: Console) -> None:
         console.print(outcome.problem, style="bold yellow", markup=False)
     console.rule("What is promised")
     if protection.public is None:
-        for sentence in report_of(study).exact(outcome.gram_error):
+        for sentence in _exact(study, outcome.gram_error):
             console.print(sentence)
     else:
         console.print(f"[bold]To the public[/bold]: {escape(str(protection.public))}", highlight=False)
@@ -301,25 +268,17 @@ def print_report(outcome: Outcome, console: Console) -> None:
     for sentence in filter(None, (take_away(outcome), outcome.way_on)):
         console.print(sentence, style="bold", markup=False, highlight=False)
     console.print(
-        f"Saved in {outcome.out}: {report_of(study).data_file}, counted.bin, manifest.json, manifest.sig, "
+        f"Saved in {outcome.out}: {_DATA_FILES[study.suite.name]}, counted.bin, manifest.json, manifest.sig, "
         f"README.md, report.json, report.png; in Python trimask.Dataset.open('{outcome.out}') is what trimask.fit takes",
         style="dim",
     )
 
 
 def _fits_table(outcome: Outcome) -> Table:
-    table = Table(
-        title=escape(outcome.truth.formula),
-        title_style="bold",
+    table = numbers_table(
+        "raw rows", "release", "privacy", "noise ignored", title=escape(outcome.truth.formula),
         caption="estimate ± standard error; privacy: its part of the release's error",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
-        collapse_padding=True,
-    )
-    table.add_column("", no_wrap=True)
-    for heading in ("raw rows", "release", "privacy", "noise ignored"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    )  # fmt: skip
     for j, name in enumerate(outcome.truth.names):
         cells = [escape(name), _cell(outcome.truth, j), "-", "-", "-"]
         if outcome.release is not None:
@@ -328,6 +287,18 @@ def _fits_table(outcome: Outcome) -> Table:
         if outcome.naive is not None:
             cells[4] = _cell(outcome.naive, j)
         table.add_row(*cells)
+    return table
+
+
+def numbers_table(*headings: str, title: str, caption: str = "") -> Table:
+    """A table of numbers with a column of names before them."""
+    table = Table(
+        title=title, title_style="bold", caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1),
+        collapse_padding=True,
+    )  # fmt: skip
+    table.add_column("", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

@@ -145,7 +145,7 @@ def run_demo(args: argparse.Namespace) -> int:
         _keep_earlier(args.out)
         outcome = _collect(asked, Path(folder), args.out, progress)
     if args.json:
-        report.print_report_json(outcome)
+        print_json(outcome.to_dict())
     else:
         report.print_report(outcome, Console())
     return 0

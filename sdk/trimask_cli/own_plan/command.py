@@ -21,6 +21,7 @@ from rich.text import Text
 from trimask_cli.own_plan.first_order import Sizes
 from trimask_cli.own_plan.plan import OwnPlan, SuitePlan, make_plan
 from trimask_cli.own_plan.predict import Population, Prediction, sample_of
+from trimask_cli.plan_view import plan_table
 from trimask_cli.study_file import default_formula, toml_value
 from trimask_client.table import read_people
 from trimask_core.basics.errors import ParameterError
@@ -114,19 +115,11 @@ def render(plan: OwnPlan) -> RenderableType:
 
 def _needed(plan: OwnPlan) -> Table:
     effects = all(item.effect is not None for item in plan.wanted)
-    table = Table(
-        title="How many people, or which epsilon",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-    )
-    table.add_column("", no_wrap=True)
     headings = ["effect" if effects else "error", "raw rows"]
     for name in plan.suites:
         headings += [f"{name}: people", "or epsilon"]
-    for heading in headings:
-        table.add_column(heading, justify="right", header_style="dim")
+    table = plan_table("How many people, or which epsilon", "", *headings)
+    table.columns[0].justify, table.columns[0].no_wrap = "left", True
     for item in plan.wanted:
         sizes = [suite.sizes[item.name] for suite in plan.suites.values()]
         table.add_row(item.name, f"{item.effect or item.error:.2g}", *_cells(sizes))
@@ -223,18 +216,11 @@ def next_commands(plan: OwnPlan, study: Path, pilot: Path | None) -> list[str]:
 
 
 def _errors(plan: OwnPlan) -> Table:
-    table = Table(
-        title=f"What one release of {plan.rows:,} people shows", title_justify="left", title_style="bold",
-        box=None, pad_edge=False,
-    )  # fmt: skip
     first = next(iter(plan.suites.values())).as_given
-    table.add_column("", no_wrap=True, min_width=max(map(len, first.names)))
-    for heading in (
-        "estimate",
-        "raw rows",
-        *(f"{name}{part}" for name in plan.suites for part in ("", ", best")),
-    ):
-        table.add_column(heading, justify="right", header_style="dim")
+    suites = [f"{name}{part}" for name in plan.suites for part in ("", ", best")]
+    table = plan_table(f"What one release of {plan.rows:,} people shows", "", "estimate", "raw rows", *suites)
+    table.columns[0].justify, table.columns[0].no_wrap = "left", True
+    table.columns[0].min_width = max(map(len, first.names))
     for j, name in enumerate(first.names):
         cells: list[RenderableType] = [
             Text(name),
