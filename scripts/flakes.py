@@ -37,17 +37,24 @@ pytest_collectreport = pytest_runtest_logreport
 
 @contextlib.contextmanager
 def busy(load: int) -> Iterator[None]:
-    """So many processes that do nothing but compute, each in a session of its own."""
+    """So many processes that do nothing but compute.
+
+    In the session of the tests: where the system shares processors out by session (Linux's autogroups), one with a session
+    of its own would have as much as all tests together, and not as much as a process on any server. In a group of its own
+    each, for a terminal's Ctrl-C is for us; we end them.
+    """
     with contextlib.ExitStack() as stack:
         for _ in range(load):
-            process = subprocess.Popen([sys.executable, "-S", "-c", _BUSY], start_new_session=True)
+            process = subprocess.Popen([sys.executable, "-S", "-c", _BUSY], process_group=0)
             stack.callback(process.wait)
             stack.callback(process.kill)
         yield
 
 
-def run(number: int, load: int, arguments: list[str], folder: Path) -> dict[str, Any]:
-    """One run of the tests: its seed, load, seconds, exit code and what failed."""
+def run(number: int, started: int, beside: int, arguments: list[str], folder: Path) -> dict[str, Any]:
+    """One run of the tests, with busy processes started for it or there already: its seed, load, seconds, exit code and what
+    failed."""
+    load = started + beside
     told, output = folder / f"failed-{number}.txt", folder / f"run-{number}.txt"
     told.write_text("")
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -55,7 +62,7 @@ def run(number: int, load: int, arguments: list[str], folder: Path) -> dict[str,
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
     limit = _SECONDS * (1 + load // (os.cpu_count() or 1))
     start = time.monotonic()
-    with busy(load), output.open("w") as printed:
+    with busy(started), output.open("w") as printed:
         command = [sys.executable, "-m", "pytest", "-p", "flakes", f"--timeout={limit}", *arguments]
         code = subprocess.run(
             command, env=inherited | own, stdout=printed, stderr=subprocess.STDOUT, check=False
@@ -93,6 +100,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--loaded", type=int, help="how many of the runs are under load; half of them")
     parser.add_argument("--load", type=int, default=20, help="how many busy processes")
+    parser.add_argument("--beside", type=int, default=0, help="how many more there are already")
     parser.add_argument("--first", type=int, default=1, help="the first run's seed")
     parser.add_argument("--folder", type=Path, default=Path("out/flakes"), help="what failing runs printed")
     parser.add_argument("--json", action="store_true", help="the runs as JSON on standard output")
@@ -103,7 +111,7 @@ def main(arguments: list[str]) -> int:
     runs: list[dict[str, Any]] = []
     for done in range(given.runs):
         at_load = (done + 1) * loaded // given.runs > done * loaded // given.runs
-        one = run(given.first + done, given.load if at_load else 0, given.pytest, given.folder)
+        one = run(given.first + done, given.load if at_load else 0, given.beside, given.pytest, given.folder)
         runs.append(one)
         ended = f"{len(one['failed'])} failed, exit code {one['exit']}" if one["exit"] else "green"
         print(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import math
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from trimask_core.submit.receipt import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_row_rogue import RowRogue
+from trimask_server.collector import driver
 from trimask_server.collector.batches import Batches
 from trimask_server.right.rows import RowStore
 from trimask_server.store.studies import StudyRegistry
@@ -264,6 +267,35 @@ def test_a_number_is_reached_when_every_right_provider_counts_it(
     owner.close_study(lost.study, lab.owner, people=3)
     owner.close_study(lost.study, lab.owner)
     assert lab.wait(lost.study, lambda now: now.state == "closed").published_rows == 4
+
+
+def test_repro_a_number_that_is_reached_is_noticed_by_whoever_counted_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one was counted after the order had been looked at: unless another provider told of the same person later,
+    the study slept a minute before it closed."""
+    news, (first,) = RowStore.news, [node.context.database.generation for node in lab.nodes("R1")[:1]]
+    held = threading.Event()
+
+    async def told_once(self: RowStore, after: int) -> tuple[int, list[bytes]]:
+        newest, found = await news(self, after)
+        if self.database.generation != first:
+            return newest, []
+        return (newest, found) if held.is_set() else (after, [])
+
+    monkeypatch.setattr(RowStore, "news", told_once)
+    monkeypatch.setattr(driver, "_LONGEST_SLEEP_SECONDS", math.inf)
+    signed = open_moments(lab, release_rows=6)
+    owner.close_study(signed.study, lab.owner, people=3)
+    with Client(signed) as device:
+        for there, answers in enumerate(moments_people(3), 1):
+            held.clear()
+            device.submit(answers)
+            held.set()  # every provider has it, and one tells of it
+            if there < 3:
+                lab.wait(signed.study, lambda now, there=there: now.pending_rows == there)  # type: ignore[misc]
+    ended = lab.wait(signed.study, lambda now: now.state == "closed", seconds=30)
+    assert ended.note.startswith("nothing was published: a study without noise opens sums of 6 people")
 
 
 def test_repro_who_withdraws_while_waiting_is_not_counted(at_terminal: Owner) -> None:

@@ -62,17 +62,31 @@ def test_a_run_that_ends_without_a_failing_test_is_told_by_its_exit_code(tmp_pat
     assert (ran.returncode, ran.stdout.splitlines()[1]) == (1, "1 of 1  exit code 3  seed 1")
 
 
-def test_busy_processes_have_sessions_of_their_own_and_always_end() -> None:
-    before, started, sessions = _children(), set(), set()
+def test_busy_processes_that_are_there_already_count_and_stretch_limits(tmp_path: Path) -> None:
+    (tmp_path / "test_tiny.py").write_text(
+        "def test_limit(pytestconfig):\n    assert pytestconfig.getoption('timeout') == 300 * 51\n"
+    )
+    ran = _flakes(
+        tmp_path, "--runs", "1", "--load", "0", "--beside", str(50 * (os.cpu_count() or 1)), "--json"
+    )
+    assert (ran.returncode, json.loads(ran.stdout)[0]["load"]) == (0, 50 * (os.cpu_count() or 1)), ran.stdout
+
+
+def test_busy_processes_share_the_session_of_the_tests_and_always_end() -> None:
+    before, started, sessions, groups = _children(), set(), set(), set()
 
     def interrupted() -> None:
         with busy(3):
             started.update(_children() - before)
             sessions.update(os.getsid(pid) for pid in started)
+            groups.update(os.getpgid(pid) for pid in started)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert len(started) == 3
-    assert sessions == started
+    assert sessions == {
+        os.getsid(0)
+    }  # or each of them would have as much of a processor as all tests together
+    assert groups == started  # a terminal's Ctrl-C is for who ends them
     assert not started & _children()

@@ -120,6 +120,11 @@ def test_definition_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert definition.collection.obfuscation_failure == 1e-9
 
 
+def test_repro_a_definition_nested_without_end_is_refused_in_words() -> None:
+    with pytest.raises(StudyError, match="the study definition is not TOML: "):
+        load_definition("title = " + "[" * 2000)
+
+
 def test_a_study_is_sealed_hybrid_unless_its_file_says_otherwise() -> None:
     study, classical = make(TOML), make(TOML, sealing="classical")
     assert study.to_dict()["sealing"] == study.sealing == "hybrid"

@@ -268,6 +268,8 @@ class BatchDriver:
         if await self._work.publish():
             return True
         if not unfinished and self._told == (state, turn):
+            if state == "open" and await self._order_is_due():
+                return True  # by people counted in this step, of whom nobody may tell again
             await self._rest_until_told()
         return False
 

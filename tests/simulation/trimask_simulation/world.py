@@ -419,15 +419,16 @@ def run_seed(
     """
     hostile = Adversary(adversary, seed) if adversary else None
     leaving = hostile is None and (withdrawing_of(seed) if withdrawing is None else withdrawing)
+    collecting, frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.disable()  # what is collected when must not depend on what ran before
+    gc.collect()
+    gc.freeze()  # and what was there before need not be looked through after
     world = _World(
         seed, folder, suite=suite or suite_of(seed), keep=keep, adversary=hostile, withdrawing=leaving,
         workers=workers,
     )  # fmt: skip
     counts: dict[str, int] = {}
     error = ""
-    collecting = gc.isenabled()
-    gc.disable()  # what is collected when must not depend on what ran before
-    gc.freeze()  # and what was there before need not be looked through after
     try:
         with _watched_sealing(world), at_once_here:
             try:
@@ -453,9 +454,10 @@ def run_seed(
             hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
             world.loop.bury()
             del world
-            gc.unfreeze()
             for _ in range(3):  # what the first collection resurrected in a `finally` goes with the next
                 gc.collect()
+            if not frozen:  # as it was: what the caller has frozen stays so
+                gc.unfreeze()
             sys.unraisablehook = hook
         if collecting:
             gc.enable()

@@ -186,7 +186,7 @@ def load_definition(source: Path | str) -> StudyDefinition:
     try:
         text = source if isinstance(source, str) else source.read_text(encoding="utf-8-sig")
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         name = "the study definition" if isinstance(source, str) else str(source)
         signed = isinstance(source, Path) and source.suffix == ".json"
         hint = (
