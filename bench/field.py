@@ -17,19 +17,15 @@ draws with an answer). A draw with none is infinitely far off in the other two. 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import Progress
 from threadpoolctl import threadpool_limits
@@ -37,34 +33,26 @@ from threadpoolctl import threadpool_limits
 from bench.field_files import DELTA, DRAWS, EPSILONS, FILES, FieldFile, shares
 from bench.field_methods import METHODS, Array
 from bench.field_ours import Ours, People
+from bench.field_tables import (
+    CANNOT,
+    CENTRAL,
+    DRAFTED,
+    HINDSIGHT,
+    LIKE,
+    NOTHING,
+    Cell,
+    Quartiles,
+    draw,
+    page,
+    summary,
+    tables,
+)
+from bench.kept import kept, run
 from trimask_core.study.definition import SuiteName
 
-__all__ = ["Cell", "judged", "main", "measured", "summary", "tables"]
+__all__ = ["judged", "main", "measured"]
 
 FORMAT = "trimask-field/1"
-LIKE, DRAFTED = "like for like", "as drafted"
-CENTRAL, WAVES = "central noisy Gram", "moments, two waves"
-HINDSIGHT, NOTHING = "Gaussian mixing, best k in hindsight", "no slopes at all (not private: the mean)"
-CANNOT = {
-    "OpenDP's own regression": "takes one regressor only",
-    "SmartNoise": "does not install beside these versions of pandas and OpenDP",
-}
-Quartiles = tuple[float | None, float | None, float | None]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One method on one file at one epsilon; None where it is infinite or there is nothing."""
-
-    table: str
-    file: str
-    epsilon: float
-    method: str
-    draws: int
-    failed: int
-    coefficient: Quartiles
-    test: Quartiles
-    inflation: float | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +63,15 @@ class Found:
     people: int
     ratio: float | None
     seconds: float
+
+    @classmethod
+    def of(cls, kept: dict[str, Any]) -> Found:
+        """From what `asdict` makes of one, kept as JSON."""
+        cells = [
+            Cell(**{**cell, "coefficient": tuple(cell["coefficient"]), "test": tuple(cell["test"])})
+            for cell in kept["cells"]
+        ]
+        return cls(**{**kept, "cells": cells})
 
 
 @lru_cache(maxsize=2)
@@ -161,6 +158,11 @@ def measured(place: int, epsilon: float, draws: int = DRAWS) -> Found:
     return Found(cells, len(train), ratio, time.process_time() - start)
 
 
+def measured_json(place: int, epsilon: float, draws: int) -> dict[str, Any]:
+    """The same, to be kept."""
+    return asdict(measured(place, epsilon, draws))
+
+
 def _over(shared: Array, curator: Array) -> float | None:
     """Median distance to the fit without noise, in deviations of the curator's slopes: ours over the curator's."""
     unit = np.nanstd(curator[1:], axis=0)
@@ -171,119 +173,54 @@ def _over(shared: Array, curator: Array) -> float | None:
     return _finite(medians[0] / medians[1]) if math.isfinite(medians[1]) else None
 
 
-def tables(cells: list[Cell]) -> Iterator[str]:
-    """Markdown: a table a file and kind, a row a method, a column an epsilon."""
-    for table, file in itertools.product((LIKE, DRAFTED), dict.fromkeys(cell.file for cell in cells)):
-        held = {
-            (cell.method, cell.epsilon): cell for cell in cells if (cell.table, cell.file) == (table, file)
-        }
-        epsilons = sorted({epsilon for _, epsilon in held})
-        yield f"\n**{file}, {table}**\n"
-        yield f"| method | {' | '.join(f'ε = {epsilon:g}' for epsilon in epsilons)} |"
-        yield f"|---|{'--:|' * len(epsilons)}"
-        for method in dict.fromkeys(method for method, _ in held):
-            yield f"| {method} | {' | '.join(_words(held[method, epsilon]) for epsilon in epsilons)} |"
-    for method, why in CANNOT.items():
-        yield f"\n{method} cannot be run: it {why}."
-
-
-def _words(cell: Cell) -> str:
-    low, middle, high = map(_number, cell.coefficient)
-    failed = f", {cell.failed / cell.draws:.0%} no answer" if cell.failed else ""
-    return f"{middle} ({low} to {high}), {_number(cell.test[1])}, ×{_number(cell.inflation)}{failed}"
-
-
-def _number(value: float | None) -> str:
-    return "∞" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def summary(cells: list[Cell], ratios: dict[tuple[str, float], float | None]) -> dict[str, Any]:
-    """The two goals: how far ours is from sqrt(K1 / h) of the central error, and where two waves are ahead of all others."""
-    law = math.sqrt(2)  # two right providers of which one is honest, as a draft has it
-    near = {
-        f"{file}, {epsilon:g}": None if ratio is None else ratio / law
-        for (file, epsilon), ratio in ratios.items()
-    }
-    ahead: dict[str, dict[str, str]] = {}
-    for (file, epsilon), group in itertools.groupby(
-        sorted((cell for cell in cells if cell.table == DRAFTED), key=lambda cell: (cell.file, cell.epsilon)),
-        key=lambda cell: (cell.file, cell.epsilon),
-    ):
-        found = {cell.method: cell.coefficient[1] or math.inf for cell in group if cell.method != NOTHING}
-        others = {name: value for name, value in found.items() if not name.startswith(("moments", "rows"))}
-        best = min(others, key=lambda name: others[name])
-        won = found[WAVES] < others[best]
-        ahead.setdefault(file, {})[f"{epsilon:g}"] = (
-            "" if won else f"{best} {others[best] / found[WAVES]:.2g}"
-        )
-    return {
-        "over_root_2_of_central": near,
-        "within_3_percent": sum(value is not None and abs(value - 1) <= 0.03 for value in near.values()),
-        "ahead_or_who_is": ahead,
-        "files_ahead_from_1_on": [
-            file for file, by in ahead.items() if not any(by[one] for one in by if float(one) >= 1)
-        ],
-    }
-
-
-def draw(cells: list[Cell], path: Path) -> None:
-    """Median distance against epsilon, a panel a file, as drafted."""
-    drafted = [cell for cell in cells if cell.table == DRAFTED]
-    files = list(dict.fromkeys(cell.file for cell in drafted))
-    methods = list(dict.fromkeys(cell.method for cell in drafted))
-    figure = Figure(figsize=(3 * math.ceil(len(files) / 2), 7), layout="constrained")
-    panels = np.ravel(figure.subplots(2, math.ceil(len(files) / 2), sharex=True))
-    for panel, file in zip(panels, files, strict=False):
-        panel.set(title=file, xscale="log", yscale="log", xlabel="epsilon")
-        for number, method in enumerate(methods):
-            line = [cell for cell in drafted if (cell.file, cell.method) == (file, method)]
-            ours = method.startswith(("moments", "rows"))
-            panel.plot(
-                [cell.epsilon for cell in line], [cell.coefficient[1] or math.nan for cell in line], label=method,
-                marker="os^vD*"[number % 6], markersize=4, linewidth=2.2 if ours else 1, linestyle="-" if ours else "--",
-                color="black" if method == NOTHING else f"C{number % 10}",
-            )  # fmt: skip
-        panel.set_ylim(top=1e3)
-    figure.supylabel("distance of slopes, in standard errors (median)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    figure.savefig(path, dpi=120)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.field", description=__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help="of what is drawn from moments; a quarter or a tenth of it for what passes over the people (default %(default)s)")  # fmt: skip  # noqa: E501
     parser.add_argument("--files", nargs="+", choices=[file.name for file in FILES], help="default: all")
+    parser.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, help="default: all")
     parser.add_argument("--processes", type=int, default=2, metavar="K", help="default %(default)s")
     parser.add_argument(
-        "--out", type=Path, default=Path("out/field.json"), metavar="FILE", help="default %(default)s"
-    )
+        "--out", type=Path, default=Path("out/field.json"), metavar="FILE",
+        help="default %(default)s; what is done is kept beside it, in FILE.cells",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="run what is not kept there")
+    parser.add_argument("--show", action="store_true", help="run nothing: print what is kept there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the picture too")
     options = parser.parse_args(arguments)
-    places = [
-        place for place, file in enumerate(FILES) if options.files is None or file.name in options.files
-    ]
-    jobs = list(itertools.product(places, EPSILONS))
-    found: dict[tuple[int, float], Found] = {}
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(options.processes) as pool, Progress(console=console) as progress:
-        bar = progress.add_task("files and epsilons", total=len(jobs))
-        every = pool.map(measured, *zip(*jobs, strict=True), itertools.repeat(options.draws))
-        for job, one in zip(jobs, every, strict=True):
-            found[job] = one
-            progress.update(bar, advance=1, description=f"{FILES[job[0]].name}, epsilon {job[1]:g}")
-    cells = [cell for one in found.values() for cell in one.cells]
-    goals = summary(
-        cells, {(FILES[place].name, epsilon): one.ratio for (place, epsilon), one in found.items()}
-    )
-    for place in places:
-        file = FILES[place]
-        print(
-            f"{file.name} ({file.source}): {found[place, EPSILONS[0]].people:,} people in a release; {file.formula}"
-        )
+    chosen = [file for file in FILES if options.files is None or file.name in options.files]
+    epsilons = [epsilon for epsilon in EPSILONS if options.epsilons is None or epsilon in options.epsilons]
+    # Planning takes the time, the longer the more columns there are.
+    order = sorted(chosen, key=lambda file: len(file.schema.columns), reverse=True)
+    jobs = {f"{file.name}, {e:g}": (FILES.index(file), e) for e in epsilons for file in order}
+    path = options.out.with_name(f"{options.out.name}.cells")
+    found: dict[str, Found] = {}
+    if options.show:
+        found = {job: Found.of(one) for job, one in kept(path, options.draws).items() if job in jobs}
+    else:
+        with Progress(console=Console(stderr=True)) as progress:
+            bar = progress.add_task("files and epsilons", total=len(jobs))
+            for job, one in run(
+                measured_json, jobs, path, options.draws, options.processes, resume=options.resume
+            ):
+                found[job] = Found.of(one)
+                progress.update(bar, advance=1, description=job)
+    missing = [job for job in jobs if job not in found]
+    cells, ratios = [], {}
+    for file in chosen:
+        there = {e: found[job] for e in epsilons if (job := f"{file.name}, {e:g}") in found}
+        cells += [cell for one in there.values() for cell in one.cells]
+        ratios.update({(file.name, e): one.ratio for e, one in there.items()})
+        for one in list(there.values())[:1]:
+            print(f"{file.name} ({file.source}): {one.people:,} people in a release; {file.formula}")
+    goals = summary(cells, ratios)
     print("\n".join(tables(cells)))
     seconds = sum(one.seconds for one in found.values())
     print(f"\n{json.dumps(goals, indent=1)}\n{seconds:,.0f} s of processor time")
+    people = {one.cells[0].file: one.people for one in found.values()}
+    print("\n".join(page(cells, people, goals)))
+    if missing:
+        print(f"not run: {'; '.join(missing)}")
     written = {"format": FORMAT, "delta": DELTA, "draws": options.draws, "seconds": round(seconds), "goals": goals,
                "cannot": CANNOT, "cells": [asdict(cell) for cell in cells]}  # fmt: skip
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -18,12 +18,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bench.kept import kept, run
 from bench.rand_people import RAND_PEOPLE, RAND_SCHEMA, rand_answers
 from trimask import fit
 from trimask.errors import NoiseExceedsSignal
@@ -234,6 +236,24 @@ class Held:
     refused: int
     """Releases in which the noise hid something asked for: they are in none of the others."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: what is infinite is null."""
+        parts = {name: getattr(self, name) for name in ("coverage", "width", "rms")}
+        lists = {
+            name: [value if math.isfinite(value) else None for value in part.tolist()]
+            for name, part in parts.items()
+        }
+        return {**lists, "ranges": self.ranges.tolist(), "refused": self.refused}
+
+    @classmethod
+    def of(cls, kept: dict[str, Any]) -> Held:
+        """From that."""
+        parts = {
+            name: np.array([math.inf if value is None else value for value in kept[name]])
+            for name in ("coverage", "width", "rms")
+        }
+        return cls(**parts, ranges=np.array(kept["ranges"], dtype=bool), refused=kept["refused"])
+
 
 def covers(file: File, population: Population, draws: int, pilot: int | None, seed: int) -> dict[str, Held]:
     """Over so many releases, drawn in batches with a seed each."""
@@ -332,7 +352,8 @@ def measured(case: Case, draws: int) -> tuple[str, dict[str, Held]]:
 
 
 def line(name: str, found: dict[str, Held]) -> str:
-    """Of each kind the least and largest coverage and the largest width, of what is no range; and how many are."""
+    """A line of docs/accuracy.md: of each kind the least and largest coverage and the largest width, of what is no range;
+    and how many are."""
     cells = []
     refused = max((held.refused for held in found.values()), default=0)
     name += f" ({refused} refused)" if refused else ""
@@ -342,19 +363,62 @@ def line(name: str, found: dict[str, Held]) -> str:
         many = int(held.ranges.sum())
         ranges = f", {many} range{'s' if many > 1 else ''}" if many else ""
         if kept.any():
-            cover = f"{held.coverage[kept].min():.3f} to {held.coverage[kept].max():.3f}"
+            cover = f"{held.coverage[kept].min():.3f}–{held.coverage[kept].max():.3f}"
             cells.append(f"{cover}, {held.width[kept].max():.2f}{ranges}")
         else:
             cells.append(ranges.removeprefix(", "))
-    return f"| {' | '.join([name, *(cells or [''] * len(KINDS))])} |"
+    return f"|{'|'.join([name, *(cells or [''] * len(KINDS))])}|"
+
+
+def facts(lines: Iterable[tuple[str, dict[str, Held]]]) -> Iterator[str]:
+    """By kind, of raw rows, of bounds alone and with a ball: least and largest coverage, and the largest width."""
+    groups: dict[str, list[tuple[str, dict[str, Held]]]] = {
+        "raw rows": [],
+        "bounds alone": [],
+        "with a ball": [],
+    }
+    for name, found in lines:
+        last = name.rpartition(", ")[2]
+        groups[
+            "raw rows" if last == "raw rows" else "bounds alone" if last == "box" else "with a ball"
+        ].append((name, found))
+    for group, some in groups.items():
+        for kind in KINDS:
+            there = [
+                (float(cover), float(width), name)
+                for name, found in some
+                if found
+                for cover, width, marked in zip(
+                    found[kind].coverage, found[kind].width, found[kind].ranges, strict=True
+                )
+                if not marked
+            ]
+            if there:
+                low, high = min(there), max(there)
+                widest = max(there, key=lambda one: one[1])
+                yield (
+                    f"{group}, {kind}: {low[0]:.3f} ({low[2]}) to {high[0]:.3f} ({high[2]}), "
+                    f"width at most {widest[1]:.2f} ({widest[2]})"
+                )
+
+
+def measured_json(
+    place: int, suite: SuiteName, epsilon: float | None, shrunk: bool, draws: int
+) -> dict[str, Any]:
+    """One line, to be kept."""
+    name, found = measured((place, suite, math.inf if epsilon is None else epsilon, shrunk), draws)
+    return {"name": name, "found": {kind: one.to_dict() for kind, one in found.items()}}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table in Markdown, a line as it is ready."""
+    """Print the table in Markdown, and the figures of its sentences."""
     parser = argparse.ArgumentParser(prog="python -m bench.intervals", description=__doc__)
     parser.add_argument("--draws", type=int, default=2000, metavar="N", help="releases a line (default 2000)")
     parser.add_argument("--processes", type=int, default=2, metavar="K", help="lines at a time (default 2)")
     parser.add_argument("--raw", action="store_true", help="the lines of raw rows alone")
+    parser.add_argument("--out", type=Path, default=Path("out/intervals.lines"), metavar="FILE", help="where lines are kept as they are ready (default %(default)s)")  # fmt: skip  # noqa: E501
+    parser.add_argument("--resume", action="store_true", help="run what is not kept there")
+    parser.add_argument("--show", action="store_true", help="run nothing: print what is kept there")
     parser.add_argument(
         "--scales", action="store_true", help="what scales bring, as predicted, and no releases"
     )
@@ -363,11 +427,33 @@ def main(arguments: list[str] | None = None) -> int:
         for place, epsilon in itertools.product(range(len(FILES)), (1.0, 4.0)):
             print(scales_line(place, epsilon), flush=True)
         return 0
-    print(f"| file, suite, epsilon, row_norm | {' | '.join(KINDS)} |\n|---|{'--:|' * len(KINDS)}")
-    with ProcessPoolExecutor(options.processes) as pool:
-        some = [case for case in cases() if math.isinf(case[2]) or not options.raw]
-        for name, found in pool.map(measured, some, itertools.repeat(options.draws)):
-            print(line(name, found), flush=True)
+    jobs = {
+        f"{FILES[place].name}, {suite}, {epsilon:g}, {'shrunk' if shrunk else 'as declared'}":
+            (place, suite, None if math.isinf(epsilon) else epsilon, shrunk)
+        for place, suite, epsilon, shrunk in cases()
+        if math.isinf(epsilon) or not options.raw
+    }  # fmt: skip
+    if options.show:
+        found = kept(options.out, options.draws)
+    else:
+        # Products are corrected in every fit of shrunk rows, which takes longest.
+        order = dict(sorted(jobs.items(), key=lambda item: not item[1][3]))
+        found = {}
+        for job, one in run(
+            measured_json, order, options.out, options.draws, options.processes, resume=options.resume
+        ):
+            found[job] = one
+            print(f"{len(found)} of {len(jobs)}: {one['name']}", file=sys.stderr, flush=True)
+    lines = [
+        (found[job]["name"], {kind: Held.of(one) for kind, one in found[job]["found"].items()})
+        for job in jobs
+        if job in found
+    ]
+    print(f"|file, suite, ε, row_norm|{'|'.join(KINDS)}|\n|---|{'--:|' * len(KINDS)}")
+    print("\n".join(itertools.starmap(line, lines)), end="\n\n")
+    print("\n".join(facts(lines)))
+    for missing in (job for job in jobs if job not in found):
+        print(f"not run: {missing}")
     return 0
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from bench import field, field_methods
+from bench import field, field_methods, field_tables
 from bench.field_files import EPSILONS, FILES, FieldFile
 from bench.field_methods import Array, Bounds, Rows, sketch_divergence, sketch_floor
 from bench.field_ours import Ours, People, _Known, _planned, encoded, scaled
@@ -248,25 +248,26 @@ def test_both_suites_are_fitted_in_the_same_units_as_least_squares_and_the_centr
 
 
 def test_tables_print_every_cell_and_the_summary_names_who_is_ahead() -> None:
-    def cell(table: str, method: str, middle: float | None) -> field.Cell:
+    def cell(table: str, method: str, middle: float | None) -> field_tables.Cell:
         three = (middle, middle, middle)
-        return field.Cell(
+        return field_tables.Cell(
             table, "made up", 1.0, method, 10, 0 if middle else 10, three, (1.0, 1.02, 1.1), middle
         )
 
     cells = [
-        cell(field.LIKE, field.CENTRAL, 1.5), cell(field.DRAFTED, field.WAVES, 2.0), cell(field.DRAFTED, "AdaSSP", 1.0),
-        cell(field.DRAFTED, "TukeyEM", None), cell(field.DRAFTED, field.NOTHING, 0.1),
+        cell(field_tables.LIKE, field_tables.CENTRAL, 1.5), cell(field_tables.DRAFTED, field_tables.WAVES, 2.0),
+        cell(field_tables.DRAFTED, "AdaSSP", 1.0), cell(field_tables.DRAFTED, "TukeyEM", None),
+        cell(field_tables.DRAFTED, field_tables.NOTHING, 0.1),
     ]  # fmt: skip
-    text = "\n".join(field.tables(cells))
+    text = "\n".join(field_tables.tables(cells))
     assert "| AdaSSP | 1 (1 to 1), 1.02, ×1 |" in text
     assert "| TukeyEM | ∞ (∞ to ∞), 1.02, ×∞, 100% no answer |" in text
-    found = field.summary(cells, {("made up", 1.0): 1.42, ("made up", 4.0): None})
+    found = field_tables.summary(cells, {("made up", 1.0): 1.42, ("made up", 4.0): None})
     assert found["within_3_percent"] == 1
     assert found["ahead_or_who_is"] == {"made up": {"1": "AdaSSP 0.5"}}
     assert found["files_ahead_from_1_on"] == []
     better = [one for one in cells if one.method != "AdaSSP"]
-    assert field.summary(better, {})["files_ahead_from_1_on"] == ["made up"]
+    assert field_tables.summary(better, {})["files_ahead_from_1_on"] == ["made up"]
 
 
 def test_there_are_eight_files_at_least_and_five_epsilons() -> None:
@@ -292,6 +293,8 @@ def test_a_study_in_rows_is_planned_as_the_product_plans_it() -> None:
 def test_a_file_is_measured_with_every_method() -> None:
     found = field.measured([file.name for file in FILES].index("anes96"), 4.0, 8)
     methods = {cell.method.removesuffix(" (not installed)") for cell in found.cells}
-    assert set(field_methods.METHODS) | {field.WAVES, field.CENTRAL, "rows, two waves"} <= methods
+    assert (
+        set(field_methods.METHODS) | {field_tables.WAVES, field_tables.CENTRAL, "rows, two waves"} <= methods
+    )
     assert found.ratio is not None
     assert found.ratio > 1
