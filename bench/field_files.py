@@ -18,7 +18,7 @@ import pandas as pd
 from bench.intervals import FILES as STATSMODELS
 from trimask_core.study.schema import Attribute, Schema
 
-__all__ = ["DELTA", "DRAWS", "EPSILONS", "FILES", "FIRST_WAVE", "HELD_OUT", "PILOT", "FieldFile", "shares"]
+__all__ = ["DELTA", "DRAWS", "EPSILONS", "FILES", "HELD_OUT", "PILOT", "FieldFile", "shares"]
 
 EPSILONS = (0.3, 1.0, 2.0, 4.0, 10.0)
 DELTA = 1e-6
@@ -28,9 +28,6 @@ HELD_OUT = 0.2
 """The share of the people that models are tested on, in no release and no pilot."""
 PILOT = 500
 """Of others, whom everything in the first table is scaled by; a tenth of the people where that is fewer."""
-FIRST_WAVE = 0.25
-"""The share of the people who are the first of two waves. It was 2,000 people until a first trial, in which a quarter was
-better on three of the four files where it is another number: the one choice here that was made with answers in sight."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.field_files import DELTA, FIRST_WAVE, FieldFile
+from bench.field_files import DELTA, FieldFile
 from bench.field_methods import Array, Bounds, Rows
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, entry_variances
-from trimask.moments.waves import expected_of
+from trimask.moments.waves import expected_of, first_wave
 from trimask.simulation import drafted
 from trimask_cli.own_plan import predict
 from trimask_cli.own_plan.recommend import _norms as norms_of
@@ -47,7 +47,7 @@ from trimask_theory.planning.pilot import correction_of, schema_map
 
 __all__ = ["Ours", "People", "encoded", "scaled"]
 
-_DRAWN, _FIRST_WAVES = 4000, 3
+_DRAWN, _FIRST_WAVES = 4000, 12
 
 Values = Mapping[str, NDArray[Any]]
 """Everybody's answer to each question: numbers, or names of levels."""
@@ -214,16 +214,16 @@ class Ours:
     def two_waves(self, suite: SuiteName) -> Array:
         """Of some first waves, each with its own ball for the second and its part of the draws of that."""
         schema, formula, n = self.train.file.schema, self.train.file.formula, len(self.train)
-        early = round(FIRST_WAVE * n)
+        early = first_wave(drafted(self.definition(suite, n)))
         first, second = (self.train.taken(part) for part in np.split(np.arange(n), [early]))
         rng = np.random.default_rng([*self.seed, 2, suite == "rows"])
         found: list[Array] = []
         study = drafted(self.definition(suite, early))
-        for release in _releases(study, first, _FIRST_WAVES, 1.0, rng)[1:]:
+        for release in _releases(study, first, min(_FIRST_WAVES, self.draws), 1.0, rng)[1:]:
             there = _coefficients(release, formula)
             drawn = _Known.of(_values(schema, draw_people(schema, expected_of(release), _DRAWN)), False)
             study_of_others = _planned(self.definition(suite, n - early), drawn, formula)
-            later = _releases(study_of_others, second, self.draws // _FIRST_WAVES, 1.0, rng)
+            later = _releases(study_of_others, second, max(self.draws // _FIRST_WAVES, 1), 1.0, rng)
             found += [_pooled(there, _coefficients(one, formula)) for one in later[1:]]
         return np.array(found)
 

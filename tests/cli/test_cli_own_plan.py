@@ -344,6 +344,12 @@ def test_the_program_plans_by_a_pilot(tmp_path: Path, trimask: Callable[..., Any
     assert named["suites"]["moments"]["needed"]["a"]["people"] > 100
     wrong = trimask(*arguments, "--se", "zz=1", "--formula", FORMULA)
     assert "NAME one of Intercept, a, b" in wrong.err
+    assert "two waves" not in shown.out  # where there is a pilot
+    bare = trimask("plan", "--study", tmp_path / "study.toml", "--suite", "moments", "--formula", FORMULA)
+    first = re.search(r"in two waves: ask ([\d,]+) of the ([\d,]+) first", " ".join(bare.out.split()))
+    assert first is not None
+    few, people_in_all = (int(number.replace(",", "")) for number in first.groups())
+    assert 0 < few <= people_in_all / 4 + 1
 
 
 @pytest.mark.parametrize("suite", SUITES)

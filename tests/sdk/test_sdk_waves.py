@@ -16,11 +16,12 @@ import trimask
 from tests.sdk.moments_release import moments_study, write_moments
 from trimask import fit
 from trimask.errors import ParameterError
-from trimask.moments.moments import Moments
-from trimask.moments.waves import WORTH, expected_of, pooled
+from trimask.moments.moments import Moments, entry_variances
+from trimask.moments.waves import ROOM, WORTH, expected_of, first_wave, pooled
 from trimask.simulation import drafted
 from trimask_cli.table.next_wave import next_wave
 from trimask_core.basics.errors import ConfigError, ImpossibleStudy, StudyError
+from trimask_core.study.definition import Study
 from trimask_core.study.schema import Attribute, Schema
 from trimask_theory.moments.noise_law import EntriesLaw
 from trimask_theory.planning.study_definition import load_definition
@@ -250,3 +251,36 @@ def test_the_command_drafts_and_the_study_signs_what_the_release_says(
     ]
     assert main(new) == 0
     assert "an earlier release of others" in " ".join(capsys.readouterr().out.split())
+
+
+def _in_bounds(suite: str, people: int, epsilon: float) -> Study:
+    return drafted(
+        load_definition(f"""
+title = "t"
+purpose = "p"
+contact = "c"
+privacy = {{epsilon = {epsilon}, delta = 1e-6}}
+collection = {{suite = "{suite}", release_rows = {people}{", block_rows = 128" * (suite == "rows")}}}
+attributes = [
+  {{name = "a", kind = "continuous", minimum = 0, maximum = 10}},
+  {{name = "b", kind = "continuous", minimum = 0, maximum = 10}},
+]
+""")
+    )
+
+
+@pytest.mark.parametrize("suite", ["moments", "rows"])
+def test_the_first_wave_is_smaller_the_less_noise_there_is_and_a_quarter_at_most(suite: str) -> None:
+    sizes = [first_wave(_in_bounds(suite, 25_600, epsilon)) / 25_600 for epsilon in (0.02, 0.5, 2, 10)]
+    assert sizes[0] == 0.25
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0.01 < sizes[-1] < 0.1
+    assert sizes[2] < first_wave(_in_bounds(suite, 6400, 2)) / 6400
+
+
+def test_the_first_wave_s_share_is_of_least_error_by_its_rule() -> None:
+    study = _in_bounds("moments", 20_000, 2)
+    noise = np.sqrt(entry_variances(study)[1, 1]) / 20_000
+    shares = np.linspace(0.01, 0.5, 5000)
+    errors = (1 + ROOM * noise / 0.2**2 / shares) / (1 - shares)
+    assert first_wave(study) / 20_000 == pytest.approx(shares[np.argmin(errors)], abs=2e-4)

@@ -18,6 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trimask.moments.waves import first_wave
 from trimask_cli.own_plan.first_order import Sizes
 from trimask_cli.own_plan.plan import OwnPlan, SuitePlan, make_plan
 from trimask_cli.own_plan.predict import Population, Prediction, sample_of
@@ -256,6 +257,13 @@ def _fits(point: Prediction) -> str:
 def _advice(name: str, suite: SuitePlan) -> list[Text]:
     given, best = suite.as_given, suite.advice.best
     lines = [Text(f"{name}: sigma = {given.sigma:.3g}; {_fits(given)}", style="bold")]
+    if not suite.advice.pilot and (study := suite.advice.ladder.study).weight is None:
+        lines.append(
+            Text(
+                f"  Or in two waves: ask {first_wave(study):,} of the {study.release_rows:,} first; "
+                "`trimask study next` drafts the others' study by their release."
+            )
+        )
     if not suite.recommends:
         return [
             *lines,
