@@ -6,6 +6,8 @@ python scripts/web_tables.py
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -72,11 +74,22 @@ def _messages() -> dict[str, list[list[object]]]:
     return found
 
 
-def _table(name: str, says: str, rows: dict[str, list[object]] | dict[str, list[list[object]]]) -> str:
-    lines = [f"  {key}: {json.dumps(value)}," for key, value in rows.items()]
+def _table(name: str, says: str, lines: list[str]) -> str:
     return "\n".join(
-        [f"/** {says} */", f"export const {name} = /** @type {{const}} */ ({{", *lines, "});", ""]
+        [
+            f"/** {says} */",
+            f"export const {name} = /** @type {{const}} */ ({{",
+            *(f"  {line}" for line in lines),
+            "});",
+            "",
+        ]
     )
+
+
+def _filled(rows: Mapping[str, object]) -> list[str]:
+    """As many entries a line as it has room for."""
+    entries = (f"{key}:{json.dumps(value, separators=(',', ':'))}," for key, value in rows.items())
+    return textwrap.wrap(" ".join(entries), 120, break_long_words=False, break_on_hyphens=False)
 
 
 # No page asks private questions; and a study without approvals is refused by the device itself, which can say that nothing
@@ -90,32 +103,25 @@ def documents() -> dict[str, str]:
     reasons = {
         str(item): [item.status.name, str(item.retry), None if item.told in _NOT_ON_A_PAGE else item.told]
         for item in sorted(Reason)
+        if item.told or item.retry is not item.status.retry  # else its status says the same
     }
     sentences = [f"  {name}: {json.dumps(of, ensure_ascii=False)}," for name, of in SENTENCES.items()]
-    statuses = [f"  {code.name}: {json.dumps(str(code.retry))}," for code in Status]
+    statuses = {code.name: str(code.retry) for code in Status}
     return {
         "../form/words.js": made + "\n".join(["export default {", *sentences, "};", ""]),
         "messages.js": made
         + _table(
             "MESSAGES",
             "For each field its number, name, type, and whether it is repeated or optional.",
-            _messages(),
+            [f"{name}: {json.dumps(fields)}," for name, fields in _messages().items()],
         ),
         "refusals.js": made
         + _table(
             "REFUSALS",
-            "For each reason its gRPC status, whether to ask again, and its texts for a person.",
-            reasons,
+            "For each reason that says more than its gRPC status: that, whether to ask again, its texts for a person.",
+            _filled(reasons),
         )
-        + "\n".join(
-            [
-                "/** What a reason that is not listed means, by its status. */",
-                "export const STATUSES = /** @type {const} */ ({",
-                *statuses,
-                "});",
-                "",
-            ]
-        ),
+        + _table("STATUSES", "What a reason that is not listed means, by its status.", _filled(statuses)),
     }
 
 

@@ -26,8 +26,7 @@ from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 
 ROOT = Path(__file__).parents[2]
 PAGE = """
-import { receiptLink, readReceiptFragment } from "./client/web/page/receipt_link.js";
-import { Receipt } from "./client/web/device/receipt.js";
+import { Receipt, receiptLink, readReceiptFragment } from "./client/web/device/receipt.js";
 const [json, link] = JSON.parse(process.argv[1]);
 const read = readReceiptFragment(link.split("#")[1]);
 console.log(JSON.stringify([receiptLink(link.split("#")[0], Receipt.fromJson(json)), read.toJson()]));

@@ -1,7 +1,8 @@
 /** The right providers' check of a report, for the tests alone: docs/theory/verified-moments.md#check. A device must not know a challenge. */
 import { concat, utf8 } from "../../client/web/device/bytes.js";
 import { Stream } from "../../client/web/device/crypto.js";
-import { expandElements, modulo, P, smallInverses, unpack } from "../../client/web/device/moments/field.js";
+import { expandElements, modulo, P, smallInverses } from "../../client/web/device/moments/field.js";
+import { unpack } from "./opening.js";
 
 /** @typedef {import("../../client/web/device/moments/layout.js").MomentsLayout} MomentsLayout */
 /** @typedef {{ u: bigint[], uRho: bigint, r: bigint, g: bigint[] }} Challenge */

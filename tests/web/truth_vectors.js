@@ -6,7 +6,7 @@ import { readJson } from "../../client/web/device/json.js";
 import { Study } from "../../client/web/device/study.js";
 import { exactStatement } from "../../client/web/page/exact.js";
 import { catalogue } from "../../client/web/page/catalogue.js";
-import { plainTruth } from "../../client/web/page/truth_words.js";
+import { plainTruth } from "../../client/web/page/plain_truth.js";
 
 let compared = 0;
 const wrong = [];

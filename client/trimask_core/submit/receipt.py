@@ -2,7 +2,7 @@
 
 A receipt can be a link, which a camera reads from one screen and opens on another device, in the app or on the survey page.
 Bytes rather than JSON, so that the code stays coarse enough for a camera; the survey page writes and reads the same
-(client/web/page/receipt_link.js). As with invitations everything secret is after the #, which browsers send to nobody:
+(client/web/device/receipt.js). As with invitations everything secret is after the #, which browsers send to nobody:
 https://HOST/s/SHORT#receipt.CODE where the study has a page, else trimask://HOST:PORT/receipt/CODE, where the collector is.
 
 A submission's id is a hash of its withdrawal key. Whoever sees the id (every right provider and the collector do) cannot

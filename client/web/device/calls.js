@@ -1,10 +1,9 @@
 /** What a device asks nodes for, one attempt each, and everything that can be verified of the answers. */
 import { concat, bigEndian } from "./bytes.js";
 import { sha256, verify } from "./crypto.js";
-import { Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
+import { reason, Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
 import { PUBLIC_KEY_BYTES } from "./hpke.js";
 import { verifyReceipt, verifyWithdrawal } from "./receipt.js";
-import { reason } from "./refusal.js";
 import { parseStudy } from "./signed_study.js";
 import { submissionIdOf } from "./submission.js";
 import { decodeMessage, encodeMessage } from "./wire.js";

@@ -1,5 +1,4 @@
 /** What a study promises and who would have to break their word, as data: the page finds the words, in every language. */
-/** @typedef {import("./study.js").Study} Study */
 /**
  * `publicPromise` holds towards everybody, `collectorPromise` towards the collector (in the rows suite; null where it is the
  * same), `rightProvidersPromise` towards all right providers together, who see a row with its own noise. `exact`: no noise at all. `budget`: private answers are given until it is spent, and nothing else is published.
@@ -19,7 +18,7 @@
  * @property {boolean} altered
  */
 
-/** @param {Study} study @returns {Explained} */
+/** @param {import("./study.js").Study} study @returns {Explained} */
 export function explain(study) {
   const { public: publicPromise, collector: collectorPromise, rightProviders: rightProvidersPromise, budget, byHonestRows, sigma } = study.protection;
   const said = { suite: study.suite, publicPromise, collectorPromise, rightProvidersPromise, budget, byHonestRows, exact: !sigma && budget === null };

@@ -4,11 +4,9 @@
  * (ML-KEM-768 with X25519) with AEAD 0x0002 (AES-256-GCM), whose lattice half is in `mlkem.js`.
  */
 import { bigEndian, concat, utf8 } from "./bytes.js";
-import { gcmOpen, gcmSeal, hmac, x25519 } from "./crypto.js";
+import { gcmSeal, hmac, x25519 } from "./crypto.js";
 import { VerificationError } from "./errors.js";
 import { encapsulate, PUBLIC_BYTES, sha3 } from "./mlkem.js";
-
-/** @typedef {import("./bytes.js").Bytes} Bytes */
 
 const KEM = Uint8Array.of(75, 69, 77, 0, 32); // "KEM", 0x0020
 const SUITE = Uint8Array.of(72, 80, 75, 69, 0, 32, 0, 1, 0, 1); // "HPKE", 0x0020, 0x0001, 0x0001
@@ -74,7 +72,7 @@ async function agreed(secret, recipient) {
  * `plaintext` for the holder of the private half of `recipient` alone.
  * @param {Uint8Array} recipient @param {Uint8Array} plaintext @param {Uint8Array} info
  * @param {Uint8Array} ephemeral `EPHEMERAL_BYTES` fresh random bytes: of this message and no other @param {Uint8Array} [aad]
- * @returns {Promise<Bytes>}
+ * @returns {Promise<import("./bytes.js").Bytes>}
  */
 export async function hpkeSeal(recipient, plaintext, info, ephemeral, aad = NONE) {
   if (recipient.length === PUBLIC_KEY_BYTES.hybrid) {
@@ -85,22 +83,4 @@ export async function hpkeSeal(recipient, plaintext, info, ephemeral, aad = NONE
   const pair = await agreed(ephemeral, recipient);
   const { key, nonce } = await keySchedule(await sharedSecret(pair.agreed, pair.public, recipient), info);
   return concat(pair.public, await gcmSeal(key, nonce, plaintext, aad));
-}
-
-/**
- * What was sealed, or `VerificationError`. A device opens nothing; the tests do.
- * @param {Uint8Array} secret @param {Uint8Array} sealed @param {Uint8Array} info @param {Uint8Array} [aad]
- */
-export async function hpkeOpen(secret, sealed, info, aad = NONE) {
-  const [enc, ciphertext] = [sealed.subarray(0, 32), sealed.subarray(32)];
-  let opened = null;
-  try {
-    const pair = await x25519(secret, enc);
-    const { key, nonce } = await keySchedule(await sharedSecret(pair.agreed, enc, pair.public), info);
-    opened = await gcmOpen(key, nonce, ciphertext, aad);
-  } catch {
-    opened = null;
-  }
-  if (opened === null) throw new VerificationError("a sealed message does not open");
-  return opened;
 }

@@ -3,8 +3,7 @@ import { equal, fromHex } from "./bytes.js";
 import { verify } from "./crypto.js";
 import { VerificationError } from "./errors.js";
 import { canonicalJson, readJson } from "./json.js";
-import { checkLetters } from "./letters.js";
-import { items, keysOf, objectOf, textOf } from "./reading.js";
+import { checkLetters, items, keysOf, objectOf, textOf } from "./reading.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {{ name: string, identity: Bytes, contact: string, url: string }} Institution */

@@ -7,7 +7,7 @@
 import { bigEndian, concat, fromBase64Url, readBigEndian, toBase64Url, utf8 } from "./bytes.js";
 import { sha256, signatureHolds, SigningKey } from "./crypto.js";
 import { InvitationError } from "./errors.js";
-import { checkOrigin, shortCode } from "./web.js";
+import { checkOrigin, shortCode } from "./party.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 

@@ -10,11 +10,9 @@ const SQRT_HALF = Math.sqrt(0.5);
 const QUARTER_TURN = Math.PI / 2;
 const factorials = [1];
 for (let n = 1; n < 20; n++) factorials.push(factorials[n - 1] * n);
-/** @param {number} n */
-const factorial = (n) => factorials[n];
 const ATANH = Float64Array.from({ length: 12 }, (_, k) => 1 / (2 * k + 1));
-const SIN = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorial(2 * k + 1));
-const COS = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorial(2 * k));
+const SIN = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorials[2 * k + 1]);
+const COS = Float64Array.from({ length: 10 }, (_, k) => (k % 2 ? -1 : 1) / factorials[2 * k]);
 
 /** @param {Float64Array} coefficients @param {number} x */
 function horner(coefficients, x) {

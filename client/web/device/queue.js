@@ -12,14 +12,12 @@
 import { fromBase64, fromHex, toBase64, toHex } from "./bytes.js";
 import * as calls from "./calls.js";
 import { systemRandom } from "./crypto.js";
-import { DeviceError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
+import { DeviceError, InvitationError, reason, Refused, StudyError, Unreachable, VerificationError } from "./errors.js";
 import { Invitation } from "./invitation.js";
-import { pauseMs, LONGEST_PAUSE_MS } from "./pauses.js";
 import { Receipt } from "./receipt.js";
-import { reason } from "./refusal.js";
 import { parseStudy } from "./signed_study.js";
 import { buildSubmission } from "./submission.js";
-import { Transport } from "./transport.js";
+import { LONGEST_PAUSE_MS, pauseMs, Transport } from "./transport.js";
 import { Vault } from "./vault.js";
 import { askProviders, newWithdrawal, withdrawalEntry } from "./withdrawing.js";
 

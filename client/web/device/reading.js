@@ -1,4 +1,4 @@
-/** Values taken out of JSON by type; every refusal names the field. */
+/** Values taken out of JSON by type, and texts without letters that change what is read; every refusal names the field. */
 import { fromBase64 } from "./bytes.js";
 import { StudyError } from "./errors.js";
 
@@ -59,5 +59,31 @@ export function bytesOf(value, field) {
     return fromBase64(textOf(value, field));
   } catch {
     throw new StudyError("must be bytes in base64", "", field);
+  }
+}
+
+// C0 and C1 but for tab and line feed; line and paragraph separators; embeddings, overrides and isolates.
+// eslint-disable-next-line no-control-regex
+const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+const ONE_LINE = ["title", "contact", "name", "organisation", "address", "peer_address", "tls_name", "unit"];
+
+/** Refuses a text that shows as something else than it says. @param {string} text @param {string} name @param {string} field */
+function checkText(text, name, field) {
+  const found = HIDDEN.exec(text) ?? (ONE_LINE.includes(name) ? /[\t\n]/u.exec(text) : null);
+  if (found === null) return;
+  const code = found[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, "0");
+  throw new StudyError(`has U+${code}, a character that changes what is read`, "", field);
+}
+
+/** @param {Json} value @param {string} [name] @param {string} [field] */
+export function checkLetters(value, name = "", field = "") {
+  if (typeof value === "string") checkText(value, name, field);
+  else if (Array.isArray(value)) value.forEach((item, place) => checkLetters(item, name, `${field}[${place}]`));
+  else if (value !== null && typeof value === "object") {
+    for (const [key, item] of Object.entries(value)) {
+      if (field === "" && key === "tls_roots") continue; // read by programs alone, which check it
+      checkText(key, "name", field || "study");
+      checkLetters(item, key, field ? `${field}.${key}` : key);
+    }
   }
 }

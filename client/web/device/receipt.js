@@ -1,5 +1,5 @@
 /** Receipts: each right provider's signed word that a component is on its disk, and that it is gone again. */
-import { bigEndian, concat, equal, fromBase64, fromHex, toBase64, toHex } from "./bytes.js";
+import { bigEndian, concat, equal, fromBase64, fromBase64Url, fromHex, readBigEndian, toBase64, toBase64Url, toHex } from "./bytes.js";
 import { verify } from "./crypto.js";
 import { VerificationError } from "./errors.js";
 import { submissionIdOf, WITHDRAWAL_KEY_BYTES } from "./submission.js";
@@ -8,6 +8,11 @@ import { submissionIdOf, WITHDRAWAL_KEY_BYTES } from "./submission.js";
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {{ role: string, sealedHash: Bytes, receiveTimeMs: number, signature: Bytes }} ProviderReceipt */
 /** @typedef {{ role: string, withdrawTimeMs: number, signature: Bytes }} ProviderWithdrawal */
+
+const PREFIX = "receipt.";
+const VERSION = 1;
+const [STUDY, SUBMISSION, KEY, HASH, TIME, SIGNATURE] = [32, 16, 32, 32, 6, 64];
+const EACH = HASH + TIME + SIGNATURE;
 
 /** @param {unknown} value @param {string} what @returns {number} */
 function timeOf(value, what) {
@@ -89,4 +94,41 @@ export class Receipt {
       throw new VerificationError(`this is not a receipt: ${error instanceof Error ? error.message : error}`);
     }
   }
+}
+
+/**
+ * A receipt as a link: what a camera can read from one screen and open on another device. Everything is in the fragment, which a
+ * browser sends to nobody; bytes rather than JSON, so that the code stays coarse enough for a camera.
+ * @param {string} page the page's address, without a fragment @param {Receipt} receipt
+ */
+export function receiptLink(page, receipt) {
+  const parts = receipt.providers.map((item) => concat(item.sealedHash, bigEndian(item.receiveTimeMs, TIME), item.signature));
+  const bytes = concat(Uint8Array.of(VERSION), receipt.studyId, receipt.submissionId, receipt.withdrawalKey, ...parts);
+  return `${page}#${PREFIX}${toBase64Url(bytes)}`;
+}
+
+/** The receipt in a fragment, or null if it is something else; it is still to be verified.
+ * @param {string} fragment without its # @returns {Receipt | null} */
+export function readReceiptFragment(fragment) {
+  if (!fragment.startsWith(PREFIX)) return null;
+  let bytes;
+  try {
+    bytes = fromBase64Url(fragment.slice(PREFIX.length));
+  } catch {
+    throw new VerificationError("this receipt has a character that does not belong in it");
+  }
+  const head = 1 + STUDY + SUBMISSION + KEY;
+  if (bytes[0] !== VERSION || bytes.length <= head || (bytes.length - head) % EACH !== 0) {
+    throw new VerificationError("this receipt is not whole");
+  }
+  let at = 1;
+  const take = (/** @type {number} */ count) => bytes.slice(at, (at += count));
+  const [studyId, submissionId, key] = [take(STUDY), take(SUBMISSION), take(KEY)];
+  /** @type {ProviderReceipt[]} */
+  const providers = [];
+  while (at < bytes.length) {
+    const role = `R${providers.length + 1}`;
+    providers.push({ role, sealedHash: take(HASH), receiveTimeMs: Number(readBigEndian(take(TIME))), signature: take(SIGNATURE) });
+  }
+  return new Receipt(studyId, submissionId, providers, key, "");
 }

@@ -5,7 +5,6 @@ import { items, keysOf, objectOf, realOf, textOf } from "./reading.js";
 
 /** @typedef {import("./json.js").Json} Json */
 /** @typedef {"continuous" | "integer" | "binary" | "categorical"} AttributeKind */
-/** @typedef {import("./derived.js").Column} Column */
 /** @typedef {import("./derived.js").Part} Part */
 /** @typedef {Record<string, unknown>} Answers */
 
@@ -169,7 +168,7 @@ export class Schema {
         row.push(...indicators);
       } else {
         formed.set(name, [Number(value)]);
-        row.push(scaleTo(/** @type {Column} */ (this.part(name).columns[0]), Number(value)));
+        row.push(scaleTo(/** @type {import("./derived.js").Column} */ (this.part(name).columns[0]), Number(value)));
       }
     }
     for (const derived of this.derived) {

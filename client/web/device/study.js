@@ -9,19 +9,15 @@ import { sha256 } from "./crypto.js";
 import { StudyError } from "./errors.js";
 import { PUBLIC_KEY_BYTES } from "./hpke.js";
 import { canonicalJson, plain } from "./json.js";
-import { checkLetters } from "./letters.js";
-import { readParty } from "./party.js";
+import { readParty, readWeb } from "./party.js";
 import { readProtection } from "./protection.js";
-import { items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
+import { checkLetters, items, keysOf, objectOf, textOf, wholeOf } from "./reading.js";
 import { Schema } from "./schema.js";
-import { readWeb } from "./web.js";
 import { Weight } from "./weight.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {import("./json.js").JsonObject} JsonObject */
 /** @typedef {import("./party.js").Party} Party */
-/** @typedef {import("./rows/study.js").RowsStudy} RowsStudy */
-/** @typedef {import("./moments/study.js").MomentsStudy} MomentsStudy */
 
 export const FORMAT = "trimask-study/1";
 const TEXTS = ["title", "purpose", "contact", "tls_roots", "admission", "admission_signer", "owner_key", "access", "licence"];
@@ -37,7 +33,7 @@ const PARTS = ["format", "schema", "protection", "suite", "collector", "right", 
  */
 async function suiteCode(data) {
   const { name } = objectOf(data["suite"], "suite");
-  if (name === "rows") return (await Promise.all([import("./rows/study.js"), import("./rows/payloads.js"), import("./rows/frame.js")]))[0];
+  if (name === "rows") return (await Promise.all([import("./rows/study.js"), import("./rows/row.js")]))[0];
   if (name === "moments") return (await Promise.all([import("./moments/study.js"), import("./moments/report.js")]))[0];
   throw new StudyError("this version does not know it; a newer one may", "", "suite.name");
 }
@@ -101,14 +97,14 @@ export class Study {
     this.#checkParties();
     checkLetters(data);
   }
-  /** @type {RowsStudy | null} */
+  /** @type {import("./rows/study.js").RowsStudy | null} */
   #rows;
-  /** @type {MomentsStudy | null} */
+  /** @type {import("./moments/study.js").MomentsStudy | null} */
   #moments;
   /** @type {SuiteCode} */
   #code;
   #maskSeed = new Uint8Array();
-  /** @type {Promise<import("./rows/frame.js").RowFrame> | null} */
+  /** @type {Promise<import("./rows/row.js").RowFrame> | null} */
   #frame = null;
   /** @type {Bytes[]} */
   #commitments = [];
@@ -256,7 +252,7 @@ export class Study {
   async rowSettings() {
     const { columns, tau, gridExponent, shareSteps } = this.rows;
     if (!this.#maskSeed.length) throw new StudyError("this copy of the study is without the seed of B_0, which devices mask with");
-    const { RowFrame } = await import("./rows/frame.js");
+    const { RowFrame } = await import("./rows/row.js");
     this.#frame ??= RowFrame.expand(this.#maskSeed, this.attributes, columns);
     const { rowNorm, sigma } = this.protection;
     const row = { rowNorm, sigma, schemaRowNorm: this.schema.rowNorm, right: this.right.length };

@@ -30,7 +30,7 @@ export const sealingKeyId = async (key) => (await sha256(key)).slice(0, 8);
 
 /** One payload a right provider, not yet sealed. @param {Study} study @param {import("./schema.js").Answers} answers @param {RandomSource} source @returns {Promise<Bytes[]>} */
 export async function payloadsOf(study, answers, source) {
-  if (study.suite === "rows") return (await import("./rows/payloads.js")).rowPayloads(study, answers, source);
+  if (study.suite === "rows") return (await import("./rows/row.js")).rowPayloads(study, answers, source);
   const { buildReport, splitReport } = await import("./moments/report.js");
   return splitReport(buildReport(study.moments.layout, answers, source), study.right.length, source);
 }

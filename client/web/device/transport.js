@@ -1,12 +1,15 @@
-/** How bytes reach a node: Connect's unary protocol over `fetch`. A refusal comes as a Connect error with the reason in a header. */
-import { Refused, Unreachable } from "./errors.js";
-import { readReason } from "./refusal.js";
+/**
+ * How bytes reach a node: Connect's unary protocol over `fetch`, and how long to wait before what failed is tried again. A refusal
+ * comes as a Connect error with the reason in a header.
+ */
+import { readReason, Refused, Unreachable } from "./errors.js";
 
 /** @typedef {import("./bytes.js").Bytes} Bytes */
 /** @typedef {(url: string, request: RequestInit) => Promise<Response>} Fetch */
 
 const [REASON_KEY, RETRY_KEY] = ["trimask-reason", "retry-after-ms"];
-const LONGEST_RETRY_MS = 6 * 3600 * 1000;
+const FIRST_PAUSE_MS = 15_000;
+export const LONGEST_PAUSE_MS = 6 * 3600 * 1000;
 const MAX_RESPONSE_BYTES = 4 << 20;
 /** Without a reason from the node itself, these say that it was not asked, or that nobody knows whether it was. */
 const AGAIN = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED", "UNKNOWN"];
@@ -91,4 +94,15 @@ function readError(body) {
 }
 
 /** How long the node asks to be left alone; a node cannot ask for more than six hours. @param {string | null} value */
-const readRetry = (value) => (value !== null && /^[0-9]{1,11}$/.test(value) ? Math.min(Number(value), LONGEST_RETRY_MS) : null);
+const readRetry = (value) => (value !== null && /^[0-9]{1,11}$/.test(value) ? Math.min(Number(value), LONGEST_PAUSE_MS) : null);
+
+/**
+ * The pause after a failure: between half of a limit that doubles and all of it, so that those that failed together do not come back
+ * together. @param {number} failures in a row, at least one @param {import("./crypto.js").RandomSource} source
+ */
+export function pauseMs(failures, source) {
+  const limit = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(Math.max(failures, 1) - 1, 64));
+  const data = source.read(4);
+  const jitter = new DataView(data.buffer, data.byteOffset).getUint32(0) / 2 ** 32;
+  return Math.round(limit * (0.5 + 0.5 * jitter));
+}

@@ -2,9 +2,6 @@
 import { StudyError } from "./errors.js";
 import { items, keysOf, objectOf, realOf, textOf, wholeOf } from "./reading.js";
 
-/** @typedef {import("./json.js").Json} Json */
-/** @typedef {import("./schema.js").Schema} Schema */
-
 const LARGEST_RATIO = 10000;
 const MOST_STEPS = 1024;
 
@@ -15,7 +12,7 @@ function impossible(problem) {
 
 /** The answer to a numeric attribute, or a table by the levels of a choice or of bins. */
 export class Weight {
-  /** @param {Json | undefined} data @param {Schema} schema */
+  /** @param {import("./json.js").Json | undefined} data @param {import("./schema.js").Schema} schema */
   constructor(data, schema) {
     const given = objectOf(data, "weight");
     keysOf(given, ["attribute", "weights", "steps"], "weight");

@@ -7,8 +7,8 @@
 import { fromHex, toHex } from "./bytes.js";
 import * as calls from "./calls.js";
 import { DeviceError, Refused } from "./errors.js";
-import { pauseMs } from "./pauses.js";
 import { Receipt } from "./receipt.js";
+import { pauseMs } from "./transport.js";
 
 /** @typedef {import("./queue.js").Entry} Entry */
 /** @typedef {import("./vault.js").Record_} Record_ */

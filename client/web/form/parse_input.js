@@ -8,10 +8,7 @@ import { FormError } from "./texts.js";
 /** @typedef {{year: number, month: number, day: number}} Day */
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})$/;
-const LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-
-/** @param {number} year */
-const leap = (year) => (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+const DAY_MS = 86_400_000;
 
 /** The day a text names, or null. Years 1 to 9999, as Python's `date` has them.
  * @param {string} text @returns {Day | null} */
@@ -22,10 +19,10 @@ export function readDay(text) {
 
 /** A day, or null where there is none such.
  * @param {number} year @param {number} month @param {number} day @returns {Day | null} */
-export function dayOf(year, month, day) {
-  if (!(year >= 1 && year <= 9999 && month >= 1 && month <= 12 && day >= 1)) return null;
-  const last = month === 2 && leap(year) ? 29 : (LENGTHS[month - 1] ?? 0);
-  return day <= last ? { year, month, day } : null;
+function dayOf(year, month, day) {
+  const found = new Date(dayNumber({ year, month, day }) * DAY_MS); // the 30th of February is in March
+  const there = year >= 1 && year <= 9999 && found.getUTCMonth() === month - 1 && found.getUTCDate() === day;
+  return there ? { year, month, day } : null;
 }
 
 /** @param {Day} day */
@@ -34,13 +31,9 @@ export function isoText({ year, month, day }) {
   return `${String(year).padStart(4, "0")}-${two(month)}-${two(day)}`;
 }
 
-/** Days since 1 March of the year 0, by counting from March so that a leap day is a year's last.
+/** Days since 1970 began.
  * @param {Day} date */
-export function dayNumber({ year, month, day }) {
-  const y = month > 2 ? year : year - 1;
-  const m = (month + 9) % 12;
-  return 365 * y + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + Math.floor((153 * m + 2) / 5) + day - 1;
-}
+const dayNumber = ({ year, month, day }) => new Date(0).setUTCFullYear(year, month - 1, day) / DAY_MS;
 
 const COMMA = new Set(
   ("af az be bg bs ca cs da de el es et eu fi fr gl hr hu hy id is it ka kk lt lv mk nb nl nn no pl pt ro ru sk sl sq sr sv " +

@@ -8,9 +8,7 @@ import { strip } from "./plain_text.js";
 import { readCondition } from "./skip_logic.js";
 import { FormError, inLanguage, words } from "./texts.js";
 
-/** @typedef {import("./kinds.js").Kind} Kind */
 /** @typedef {import("./skip_logic.js").Value} Value */
-/** @typedef {import("./skip_logic.js").Node} Condition */
 /** @typedef {import("./texts.js").Texts} Texts */
 /** @typedef {{value: string, label: Texts, exclusive?: boolean}} Choice */
 /** @typedef {{name: string, label: Texts, missing_indicator?: string}} GridRow */
@@ -38,12 +36,12 @@ export class Question {
     /** @type {QuestionData} */ this.data = data;
     /** @type {string} */ this.name = data.name;
     /** @type {string} */ this.kind = data.kind;
-    /** @type {Kind} what its kind says */ this.rules = rules;
+    /** @type {import("./kinds.js").Kind} what its kind says */ this.rules = rules;
     /** @type {Texts} */ this.label = data.label;
     /** @type {Texts | null} */ this.help = data.help ?? null;
     /** @type {Texts | null} */ this.unit = data.unit ?? null;
     /** @type {boolean} */ this.required = data.required ?? true;
-    /** @type {Condition | null} */
+    /** @type {import("./skip_logic.js").Node | null} */
     this.relevant = data.relevant == null ? null : readCondition(data.relevant, `form.questions.${data.name}.relevant`);
     /** @type {Texts | null} */ this.message = data.message ?? null;
     /** @type {number | null} */ this.minimum = data.minimum ?? null;

@@ -37,11 +37,6 @@ export class Catalogue {
     return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
   }
 
-  /** @param {string} key */
-  has(key) {
-    return Object.hasOwn(this.texts, key);
-  }
-
   /** One text that depends on a number: `key.one` or `key.many`.
    * @param {string} key @param {number} number @param {Record<string, unknown>} [values] */
   count(key, number, values = {}) {

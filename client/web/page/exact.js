@@ -2,7 +2,7 @@
 // them; the page's own words say the same more simply.
 
 import { erfc } from "../device/floats.js";
-import { explain } from "../device/index.js";
+import { explain, toHex } from "../device/index.js";
 import { general } from "../form/plain_text.js";
 import SENTENCES from "./words/exact.js";
 
@@ -17,7 +17,7 @@ const say = (key, values = {}) => SENTENCES[key].replace(/\{(\w+)\}/g, (_, name)
 export function exactStatement(study, unchecked) {
   const weights = study.weight === null ? [] : [say("weights", weightValues(study))];
   const reminders = study.reminders ? [say("reminders")] : [];
-  return [promise(study, unchecked), colluders(study), ...weights, ...reminders, say("id", { id: hex(study.id) })];
+  return [promise(study, unchecked), colluders(study), ...weights, ...reminders, say("id", { id: toHex(study.id) })];
 }
 
 /** How many times as much as another a person may count, and by the answer to what.
@@ -165,6 +165,3 @@ function collusionNote(study) {
 
 /** The chance to tell two equally likely answers apart that are mu apart, in whole percent, rounded up. @param {number} mu */
 const guessWords = (mu) => `${Math.ceil(50 * (2 - erfc(mu / Math.sqrt(8))))} %`;
-
-/** @param {Uint8Array} bytes */
-const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,17 +1,17 @@
 // The way through the page: which view is shown, and what each thing a person does leads to.
 
-import { parseDirectory, Refused } from "../device/index.js";
+import { utf8 } from "../device/bytes.js";
+import { sha256 } from "../device/crypto.js";
+import { parseDirectory, Refused, toHex } from "../device/index.js";
 import { dateOrder, dateParts } from "../form/parse_input.js";
 import { catalogue, direction } from "./catalogue.js";
 import { h } from "./dom.js";
 import { Participation } from "./participation.js";
 import { causeWords, explain, PageError } from "./problem.js";
 
-/** @typedef {import("./catalogue.js").Catalogue} Catalogue */
 /** @typedef {import("./keeper.js").Keeper} Keeper */
 /** @typedef {import("./keeper.js").Opened} Opened */
 /** @typedef {import("./keeper.js").Entry} Entry */
-/** @typedef {import("./problem.js").Problem} Problem */
 /** @typedef {import("../form/question.js").Question} Question */
 /** @typedef {"starting" | "study" | "consent" | "eligibility" | "question" | "review" | "sending" | "discard" | "forget" | "receipt"
  *   | "withdraw" | "leave" | "left" | "problem"} Screen */
@@ -23,7 +23,7 @@ const SETTLED = ["sent", "withdrawing", "withdrawn", "too_late"];
 
 /** From a link through a study's form to a receipt. `changed` shows the view anew. */
 export class Guide {
-  /** @param {Catalogue} words @param {string} language @param {() => void} changed */
+  /** @param {import("./catalogue.js").Catalogue} words @param {string} language @param {() => void} changed */
   constructor(words, language, changed) {
     this.words = words;
     this.language = language;
@@ -31,7 +31,7 @@ export class Guide {
     /** @type {Screen} */ this.screen = "starting";
     this.busy = false;
     /** @type {Record<string, string>} */ this.problems = {};
-    /** @type {Problem} */ this.problem = { kind: "other", detail: "", again: false, values: {} };
+    /** @type {import("./problem.js").Problem} */ this.problem = { kind: "other", detail: "", again: false, values: {} };
     /** @type {Entry | null} */ this.entry = null;
     /** @type {Record<string, PartState>} */ this.calls = {};
     this.unkept = false;
@@ -39,7 +39,7 @@ export class Guide {
     /** @type {(() => Promise<void>) | null} */ this.repeat = null;
     /** @type {Promise<unknown>} */ this.saving = Promise.resolve();
     /** @type {object | null} */ this.newest = null;
-    /** @type {import("./acquaintance.js").Directory | null} */ this.directory = null;
+    /** @type {import("./keeper.js").Directory | null} */ this.directory = null;
     this.directoryText = "";
     this.directoryProblem = false;
     this.moreOpen = false;
@@ -64,28 +64,20 @@ export class Guide {
     return this.maybePart?.language ?? this.words.language;
   }
 
-  /** @returns {Participation} */
   get part() {
-    if (!this.maybePart) throw new Error("a page of the form without a study");
-    return this.maybePart;
+    return there(this.maybePart, "a page of the form without a study");
   }
 
-  /** @returns {Keeper} */
   get keeper() {
-    if (!this.maybeKeeper) throw new Error("nothing is kept before a study is open");
-    return this.maybeKeeper;
+    return there(this.maybeKeeper, "nothing is kept before a study is open");
   }
 
-  /** @returns {Opened} */
   get opened() {
-    if (!this.maybeOpened) throw new Error("a page of a study without one");
-    return this.maybeOpened;
+    return there(this.maybeOpened, "a page of a study without one");
   }
 
-  /** @returns {Entry} */
   get shown() {
-    if (this.entry === null) throw new Error("a page about a submission without one");
-    return this.entry;
+    return there(this.entry, "a page about a submission without one");
   }
 
   get title() {
@@ -154,7 +146,7 @@ export class Guide {
   /** @param {string} language */
   async speak(language) {
     this.words = await catalogue(language);
-    if (this.maybePart) this.consentHash = await sha256(this.consentText.text);
+    if (this.maybePart) this.consentHash = toHex(await sha256(utf8(this.consentText.text)));
   }
 
   /** The form's own consent, or the page's plain one where the form has none. */
@@ -338,12 +330,6 @@ export class Guide {
     this.go("study");
   }
 
-  /** Until when an answer can be given, as a paragraph; nothing where that is not known. */
-  get answerBy() {
-    const ends = this.opened.expiresMs;
-    return ends === null ? null : h("p", { class: "notice" }, this.say("study.by", { when: this.words.when(ends) }));
-  }
-
   // Sending
 
   /** Check what can be checked, seal, upload. From the moment it is sealed, nothing here can change it. */
@@ -371,22 +357,27 @@ export class Guide {
     await this.tryNow();
   }
 
-  /** Upload what waits, or ask again to erase, without waiting for its time. */
-  async tryNow() {
+  /** What institutions are asked for, one thing at a time; then what became of it. @param {() => Promise<Entry | null>} ask */
+  async attempt(ask) {
     if (this.busy) return;
     this.busy = true;
     this.calls = {};
     this.changed();
     try {
-      this.entry = await this.keeper.send((role, state) => {
-        this.calls[role] = state;
-        this.changed();
-      });
+      this.entry = await ask();
       this.busy = false;
       this.showEntry();
     } catch (error) {
       this.failed(error);
     }
+  }
+
+  /** Upload what waits, or ask again to erase, without waiting for its time. */
+  tryNow() {
+    return this.attempt(() => this.keeper.send((role, state) => {
+      this.calls[role] = state;
+      this.changed();
+    }));
   }
 
   /** What is due is sent: now and then, when the network is back, when the page comes to the front. */
@@ -460,14 +451,6 @@ export class Guide {
 
   // Receipts and withdrawing
 
-  /** What was agreed to, as the receipt's page says it. */
-  get consentKept() {
-    const consent = this.entry?.consent;
-    if (!consent) return null;
-    const values = { version: consent.version, name: consent.name, when: this.words.when(consent.signed_ms) };
-    return h("p", { class: "soft" }, this.say("receipt.consent", values));
-  }
-
   saveReceipt() {
     const text = this.shown.receipt?.toJson() ?? "";
     const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
@@ -511,22 +494,13 @@ export class Guide {
     }
   }
 
-  async withdraw() {
-    if (this.busy) return;
-    this.busy = true;
-    this.changed();
-    try {
-      this.entry = await this.keeper.withdraw(this.shown.submissionId);
-      this.busy = false;
-      this.showEntry();
-    } catch (error) {
-      this.failed(error);
-    }
+  withdraw() {
+    return this.attempt(() => this.keeper.withdraw(this.shown.submissionId));
   }
 }
 
-/** @param {string} text */
-export async function sha256(text) {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** @template T @param {T | null | undefined} value @param {string} problem @returns {T} */
+function there(value, problem) {
+  if (value === null || value === undefined) throw new Error(problem);
+  return value;
 }

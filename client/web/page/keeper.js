@@ -1,15 +1,16 @@
 // What this browser keeps of one study and sends for it: the queue, told in the page's terms.
 
-import { Queue, Receipt, toHex } from "../device/index.js";
+import { knownParties, parseDirectory, Queue, Receipt, toHex } from "../device/index.js";
 import { systemRandom } from "../device/crypto.js";
+import { receiptLink } from "../device/receipt.js";
 import { Vault } from "../device/vault.js";
 import { Form, formForSchema } from "../form/form.js";
-import { Acquaintance } from "./acquaintance.js";
 import { PageError } from "./problem.js";
-import { receiptLink } from "./receipt_link.js";
 
 /** @typedef {import("../device/queue.js").Entry & {consent?: Consent | null}} Entry */
 /** @typedef {import("../device/index.js").Study} Study */
+/** @typedef {import("../device/institutions.js").Directory} Directory */
+/** @typedef {import("../device/institutions.js").Standing} Standing */
 /** @typedef {import("../device/index.js").Invitation} Invitation */
 /** @typedef {import("../device/signed_study.js").CheckedStudy} CheckedStudy */
 /** @typedef {import("./participation.js").Consent} Consent */
@@ -18,8 +19,41 @@ import { receiptLink } from "./receipt_link.js";
 /** `expiresMs`: when the invitation ends, null in an open study. `unchecked`: what of the promise a device cannot work out.
  * @typedef {{study: Study, id: string, form: Form, expiresMs: number | null, unchecked: string[]}} Opened */
 
-const CONSENTS = "consents";
+const [CONSENTS, INSTITUTIONS] = ["consents", "institutions"];
 const SUBMIT = "/trimask_proto.v1.SubmissionService/";
+
+/** The directories a person has added, kept as they were signed and verified at every start. */
+export class Acquaintance {
+  /** @param {import("../device/vault.js").Vault} vault */
+  constructor(vault) {
+    this.vault = vault;
+    /** @type {Directory[]} */
+    this.directories = [];
+  }
+
+  /** Reads what is kept. A damaged one makes nobody known, and stops nothing. */
+  async load() {
+    const names = await this.vault.names(INSTITUTIONS).catch(() => []);
+    const read = async (/** @type {string} */ name) => {
+      const record = await this.vault.get(INSTITUTIONS, name);
+      return record === null ? [] : [await parseDirectory(String(record["text"]))];
+    };
+    this.directories = (await Promise.all(names.map((name) => read(name).catch(() => [])))).flat();
+  }
+
+  /** Keeps a directory; it takes the place of an older one of the same keeper's. @param {string} text */
+  async add(text) {
+    const book = await parseDirectory(text);
+    const name = toHex(book.keeperKey);
+    await this.vault.change([[INSTITUTIONS, name, { text }]]);
+    this.directories = [...this.directories.filter((other) => toHex(other.keeperKey) !== name), book];
+  }
+
+  /** @param {Study} study @returns {Standing[]} */
+  parties(study) {
+    return knownParties(study, this.directories);
+  }
+}
 
 /** One study in this browser. */
 export class Keeper {

@@ -6,16 +6,11 @@ import { append, h } from "./dom.js";
 import { Guide } from "./guide.js";
 import { Keeper } from "./keeper.js";
 import { PageError } from "./problem.js";
-import { readReceiptFragment } from "./receipt_link.js";
+import { readReceiptFragment } from "../device/receipt.js";
 import { openStore } from "./store.js";
-import { consentView } from "./views/consent.js";
-import { eligibilityView } from "./views/eligibility.js";
-import { problemView } from "./views/problem.js";
-import { questionView } from "./views/question.js";
-import { leaveView, leftView, receiptView, withdrawView } from "./views/receipt.js";
-import { reviewView } from "./views/review.js";
-import { discardView, forgetView, sendingView } from "./views/sending.js";
-import { studyView } from "./views/study.js";
+import { discardView, forgetView, leaveView, leftView, problemView, receiptView, sendingView, withdrawView } from "./views/after.js";
+import { questionView, reviewView } from "./views/answer.js";
+import { consentView, eligibilityView, studyView } from "./views/join.js";
 
 /** `above`: what stands over the heading, which is read first all the same.
  * @typedef {{title: string, titleInForm?: boolean, above?: any[], body: import("./dom.js").Child[] | any[]}} View */

@@ -3,8 +3,6 @@
 
 import { AnswerError } from "../device/errors.js";
 
-/** @typedef {import("../form/form.js").Form} Form */
-/** @typedef {import("../form/form.js").AskedPage} AskedPage */
 /** @typedef {import("../form/question.js").Question} Question */
 /** @typedef {"study" | "consent" | "eligibility" | "question" | "review"} Step */
 /** @typedef {{version: string, language: string, text_hash: string, name: string, signed_ms: number}} Consent */
@@ -13,7 +11,7 @@ const STEPS = ["study", "consent", "eligibility", "question", "review"];
 
 /** `responses` are as the person gave them; the form checks them and makes the row's answers of them. */
 export class Participation {
-  /** @param {Form} form @param {string} language */
+  /** @param {import("../form/form.js").Form} form @param {string} language */
   constructor(form, language) {
     this.form = form;
     this.language = form.language(language);
@@ -66,7 +64,7 @@ export class Participation {
     return this.form.pagesFor(this.responses, this.language);
   }
 
-  /** @returns {AskedPage} */
+  /** @returns {import("../form/form.js").AskedPage} */
   get page() {
     const pages = this.pages;
     const found = pages.find((page) => page.name === this.at) ?? pages[0];

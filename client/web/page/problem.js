@@ -1,7 +1,7 @@
 // What an error is to the person: which texts say it, whether trying again can help.
 
 import { ApprovalError, InvitationError, Refused, StudyError, Unreachable, VerificationError } from "../device/index.js";
-import { readReason } from "../device/refusal.js";
+import { readReason } from "../device/errors.js";
 import { FormError } from "../form/texts.js";
 
 /** `kind` names the texts; `detail` is the software's own words, for whoever is asked for help.

@@ -10,9 +10,6 @@ const BLOCKS = [
   22, 24, 25,
 ];
 const LEVEL_L = 1;
-/** @param {ArrayLike<number>} list @param {number} place */
-const at = (list, place) => /** @type {number} */ (list[place]);
-
 /** @type {((row: number, column: number) => boolean)[]} */
 const MASKS = [
   (r, c) => (r + c) % 2 === 0,
@@ -83,7 +80,7 @@ function rawBits(version) {
 }
 
 /** @param {number} version */
-const dataBytes = (version) => Math.floor(rawBits(version) / 8) - at(EC_BYTES, version) * at(BLOCKS, version);
+const dataBytes = (version) => Math.floor(rawBits(version) / 8) - EC_BYTES[version] * BLOCKS[version];
 
 /** @param {number} version */
 const capacity = (version) => dataBytes(version) - (version < 10 ? 2 : 3);
@@ -102,7 +99,7 @@ function packed(data, version) {
   push(0, (8 - (bits.length % 8)) % 8);
   for (let pad = 0xec; bits.length < whole; pad ^= 0xec ^ 0x11) push(pad, 8);
   const bytes = new Uint8Array(whole / 8);
-  bits.forEach((bit, i) => { bytes[i >> 3] = at(bytes, i >> 3) | (bit << (7 - (i & 7))); });
+  bits.forEach((bit, i) => { bytes[i >> 3] |= (bit << (7 - (i & 7))); });
   return bytes;
 }
 
@@ -120,14 +117,14 @@ function remainder(block, degree) {
   const divisor = new Uint8Array(degree);
   divisor[degree - 1] = 1;
   for (let root = 1, i = 0; i < degree; i += 1, root = times(root, 2)) {
-    for (let j = 0; j < degree; j += 1) divisor[j] = times(at(divisor, j), root) ^ (divisor[j + 1] ?? 0);
+    for (let j = 0; j < degree; j += 1) divisor[j] = times(divisor[j], root) ^ (divisor[j + 1] ?? 0);
   }
   const rest = new Uint8Array(degree);
   for (const byte of block) {
-    const factor = byte ^ at(rest, 0);
+    const factor = byte ^ rest[0];
     rest.copyWithin(0, 1);
     rest[degree - 1] = 0;
-    for (let j = 0; j < degree; j += 1) rest[j] = at(rest, j) ^ times(at(divisor, j), factor);
+    for (let j = 0; j < degree; j += 1) rest[j] ^= times(divisor[j], factor);
   }
   return rest;
 }
@@ -135,7 +132,7 @@ function remainder(block, degree) {
 /** Blocks with their remainders, byte by byte from each in turn.
  * @param {Uint8Array} data @param {number} version */
 function interleaved(data, version) {
-  const [count, correction] = [at(BLOCKS, version), at(EC_BYTES, version)];
+  const [count, correction] = [BLOCKS[version], EC_BYTES[version]];
   const raw = Math.floor(rawBits(version) / 8);
   const shorter = count - (raw % count);
   const length = Math.floor(raw / count) - correction;
@@ -146,8 +143,8 @@ function interleaved(data, version) {
     blocks.push({ block, rest: remainder(block, correction) });
   }
   const result = [];
-  for (let i = 0; i <= length; i += 1) for (const { block } of blocks) if (i < block.length) result.push(at(block, i));
-  for (let i = 0; i < correction; i += 1) for (const { rest } of blocks) result.push(at(rest, i));
+  for (let i = 0; i <= length; i += 1) for (const { block } of blocks) if (i < block.length) result.push(block[i]);
+  for (let i = 0; i < correction; i += 1) for (const { rest } of blocks) result.push(rest[i]);
   return result;
 }
 

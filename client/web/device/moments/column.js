@@ -1,9 +1,14 @@
-/** The columns of the moments suite: how attributes become whole numbers z, and which bits hold them: `trimask_core.moments.columns`. */
+/**
+ * The columns of the moments suite: how attributes become whole numbers z, and which bits hold them; those that prove that all were
+ * multiplied by one root; and the way from z back to the schema's own: `trimask_core.moments.columns`.
+ */
+import { ONES } from "../derived.js";
 import { StudyError } from "../errors.js";
 
 /** @typedef {import("../schema.js").Schema} Schema */
 /** @typedef {import("../schema.js").Attribute} Attribute */
 /** @typedef {import("../derived.js").Derived} Derived */
+/** @typedef {import("../weight.js").Weight} Weight */
 /**
  * One column; `largest` bounds |z|, `factors` are the columns of a product.
  * @typedef {object} Column
@@ -32,10 +37,11 @@ import { StudyError } from "../errors.js";
  */
 
 export const CLIPPED = "clipped";
+const ROOT = "weight";
 const DEFAULT_STEPS = 1000n;
 const DIVIDES = 1e-9;
 /** @type {Omit<Column, "name" | "kind">} */
-export const PLAIN = {
+const PLAIN = {
   source: "", offset: 0n, width: 1n, largest: 1n, minimum: 0, step: 2, steps: 1n, level: null, firstBit: -1, weights: [], factors: null, group: "", number: -1,
   first: 0n, last: 0n,
 };
@@ -214,4 +220,84 @@ function gridOf(attribute) {
   const steps = Math.max(1, Math.floor(ratio + 0.5));
   if (Math.abs(ratio - steps) > DIVIDES * steps) throw new StudyError("step does not divide the range", "bad_grid", attribute.name);
   return { minimum: low, step: (high - low) / steps, steps: BigInt(steps) };
+}
+
+/** s: from the bits of the table's choice, or from bits of its own, from `bit` on. @param {Schema} schema @param {Weight} weight @param {number[][]} choices @param {number} bit @returns {Column} */
+export function rootColumn(schema, weight, choices, bit) {
+  /** @type {Column} */
+  const plain = { ...PLAIN, name: ROOT, kind: "root", source: weight.attribute, width: BigInt(weight.steps) };
+  if (weight.weights.length) {
+    const names = [...schema.attributes.filter((item) => item.kind === "categorical"), ...schema.derived.filter((item) => item.cuts.length)];
+    const [firstBit = 0] = choices[names.findIndex((item) => item.name === weight.attribute)] ?? [];
+    const weights = weight.weights.map((value) => weight.wholeRoot(value));
+    return { ...plain, largest: weights.reduce((most, root) => (root > most ? root : most), 0n), firstBit, weights };
+  }
+  const least = weight.wholeRoot(weight.bounds[0]);
+  return { ...plain, offset: -least, largest: plain.width, firstBit: bit, weights: bitWeights(plain.width - least) };
+}
+
+/** s and s z_1..s z_q, which stand after z_1..z_q. @param {Column[]} columns @param {bigint[]} bounds @param {Column} root @returns {Column[]} */
+export function weightedColumns(columns, bounds, root) {
+  const at = columns.length;
+  /** @type {Column[]} */
+  const products = columns.map(({ name, width }, j) => ({
+    ...PLAIN, name, kind: "product", factors: [j, at], width: width * root.width, largest: /** @type {bigint} */ (bounds[j]) * root.largest,
+  }));
+  return [root, ...products];
+}
+
+/** value = constant + sum of coefficient z_j over `terms`. @typedef {{ constant: number, terms: Map<number, number> }} Form */
+
+/** `StudyError` unless each of the schema's columns is a constant and a linear combination of z. @param {Schema} schema @param {Column[]} columns */
+export function checkNatural(schema, columns) {
+  const places = new Map(columns.map((column, place) => [column.name, place]));
+  const derived = new Map(schema.derived.map((item) => [item.name, item]));
+  /** @type {Map<string, Form>} */
+  const found = new Map();
+  for (const column of schema.columns) {
+    if (column.source === ONES) continue;
+    const made = derived.get(column.source);
+    const place = places.get(column.name);
+    if (made && (made.kind === "product" || made.kind === "square")) {
+      found.set(column.name, product(column, made, schema, columns, found));
+    } else if (place !== undefined) {
+      const { minimum, step, offset } = columns[place];
+      found.set(column.name, { constant: minimum + (step * Number(offset)) / 2, terms: new Map([[place, step / 2]]) });
+    } else {
+      const others = (schema.groups.get(column.source) ?? []).slice(1).map((level) => Number(places.get(`${column.source}_${level}`)));
+      found.set(column.name, { constant: 1, terms: new Map(others.map((j) => [j, -1])) });
+    }
+  }
+}
+
+/**
+ * The product of two forms; of a number within a level: of the level and (number - middle).
+ * @param {import("../derived.js").Column} column @param {Derived} derived @param {Schema} schema
+ * @param {Column[]} columns @param {Map<string, Form>} found @returns {Form}
+ */
+function product(column, derived, schema, columns, found) {
+  const parts = [derived.of[0], derived.of[derived.of.length - 1]].map((name) => schema.part(String(name)));
+  if (parts[0]?.kind === "number" && parts[1]?.kind === "choice") parts.reverse();
+  const [ones, others] = [parts[0]?.columns ?? [], parts[1]?.columns ?? []];
+  const at = schema.part(derived.name).columns.indexOf(column);
+  const first = /** @type {Form} */ (found.get(String(ones[Math.floor(at / others.length)]?.name)));
+  const second = /** @type {Form} */ (found.get(String(others[at % others.length]?.name)));
+  const [a, b] = [first.constant, second.constant - column.middle];
+  /** @type {Map<number, number>} */
+  const terms = new Map();
+  /** @param {number} j @param {number} value */
+  const add = (j, value) => terms.set(j, (terms.get(j) ?? 0) + value);
+  for (const [j, coefficient] of first.terms) add(j, coefficient * b);
+  for (const [j, coefficient] of second.terms) add(j, coefficient * a);
+  for (const [j, one] of first.terms) {
+    for (const [k, other] of second.terms) {
+      const [low, high] = [Math.min(j, k), Math.max(j, k)];
+      const place = columns.findLastIndex(({ factors }) => factors !== null && factors[0] === low && factors[1] === high);
+      // z is measured from a centre: (z_1 + a)(z_2 + b) z_3 has z_1 z_3 and z_2 z_3 in it.
+      if (place < 0) throw new StudyError("declare the products its values come from too", "bad_derived", derived.name);
+      add(place, one * other);
+    }
+  }
+  for (const [j, part] of terms) if (!part) terms.delete(j);
+  return { constant: a * b, terms };
 }

@@ -1,8 +1,5 @@
 /** The field of the moments suite: whole numbers modulo P = 2^61 - 1, 8 bytes each, little-endian. */
 import { Stream } from "../crypto.js";
-import { VerificationError } from "../errors.js";
-
-/** @typedef {import("../bytes.js").Bytes} Bytes */
 
 export const P = (1n << 61n) - 1n; // no **, which compilers for older engines make of Math.pow
 export const ELEMENT_BYTES = 8;
@@ -39,7 +36,7 @@ export async function expandElements(seed, count) {
   return kept;
 }
 
-/** @param {bigint[]} elements @returns {Bytes} */
+/** @param {bigint[]} elements @returns {import("../bytes.js").Bytes} */
 export function pack(elements) {
   const view = new DataView(new ArrayBuffer(ELEMENT_BYTES * elements.length));
   elements.forEach((value, place) => {
@@ -47,17 +44,6 @@ export function pack(elements) {
     view.setBigUint64(ELEMENT_BYTES * place, value, true);
   });
   return new Uint8Array(view.buffer);
-}
-
-/** @param {Uint8Array} data a value of P and above is refused @returns {bigint[]} */
-export function unpack(data) {
-  if (data.length % ELEMENT_BYTES) throw new VerificationError("field elements take 8 bytes each");
-  const view = new DataView(data.buffer, data.byteOffset);
-  return Array.from({ length: data.length / ELEMENT_BYTES }, (_, place) => {
-    const value = view.getBigUint64(ELEMENT_BYTES * place, true);
-    if (value >= P) throw new VerificationError("a field element must be below P = 2^61 - 1");
-    return value;
-  });
 }
 
 /** (0, 1/1, 1/2, ..., 1/largest): P = (P // n) n + P % n gives each from an earlier one. @param {number} largest */

@@ -2,12 +2,9 @@
 import { StudyError } from "../errors.js";
 import { naturalLog } from "../floats.js";
 import { Ball, boxRadiusSquared } from "./ball.js";
-import { answerOf, bitsOf, CLIPPED, clippedColumn, columnsOf, holds, shrinks } from "./column.js";
+import { answerOf, bitsOf, checkNatural, CLIPPED, clippedColumn, columnsOf, holds, rootColumn, shrinks, weightedColumns } from "./column.js";
 import { Fraction, wholeRoot } from "./fraction.js";
-import { checkNatural } from "./natural.js";
-import { rootColumn, weightedColumns } from "./weighted.js";
 
-/** @typedef {import("./column.js").Column} Column */
 /** `proved`: the columns whose products are shared and checked: z, or z, s and s z. @typedef {{ bits: bigint[], z: bigint[], clipped: boolean, root: bigint, proved: bigint[] }} Encoded */
 
 const LARGEST_PRODUCT = 1n << 59n; // sums are decoded as signed numbers below P / 2, with room for noise

@@ -2,15 +2,13 @@
 import { concat } from "../bytes.js";
 import { draw, expandElements, modulo, P, pack, smallInverses } from "./field.js";
 
-/** @typedef {import("../bytes.js").Bytes} Bytes */
 /** @typedef {import("../crypto.js").RandomSource} RandomSource */
-/** @typedef {import("./layout.js").MomentsLayout} MomentsLayout */
 
 const [SEED, VECTOR] = [Uint8Array.of(1), Uint8Array.of(2)];
 
 /**
  * The elements of a report: rho is drawn first, then f(0). Both are fresh and uniform for every report; neither may be used twice.
- * @param {MomentsLayout} layout @param {import("../schema.js").Answers} answers @param {RandomSource} source
+ * @param {import("./layout.js").MomentsLayout} layout @param {import("../schema.js").Answers} answers @param {RandomSource} source
  */
 export function buildReport(layout, answers, source) {
   const { bits, proved } = layout.encode(answers);
@@ -29,10 +27,8 @@ export function extend(values) {
   const degree = values.length - 1;
   if (degree < 1) return [];
   const inverses = smallInverses(2 * degree);
-  /** @param {number} n */
-  const inverse = (n) => inverses[n];
   const factorial = [1n];
-  for (let k = 1; k <= degree; k++) factorial.push((factorial[k - 1] * inverse(k)) % P);
+  for (let k = 1; k <= degree; k++) factorial.push((factorial[k - 1] * inverses[k]) % P);
   const weighted = values.map((value, k) => {
     const weight = (factorial[k] * factorial[degree - k]) % P;
     return ((degree - k) % 2 ? P - (value * weight) % P : value * weight) % P;
@@ -42,16 +38,16 @@ export function extend(values) {
   const further = [];
   for (let x = degree + 1; x <= 2 * degree; x++) {
     let total = 0n;
-    for (let k = 0; k <= degree; k++) total += weighted[k] * inverse(x - k);
+    for (let k = 0; k <= degree; k++) total += weighted[k] * inverses[x - k];
     further.push((product * (total % P)) % P);
-    product = (((product * BigInt(x + 1)) % P) * inverse(x - degree)) % P;
+    product = (((product * BigInt(x + 1)) % P) * inverses[x - degree]) % P;
   }
   return further;
 }
 
 /**
  * What is sealed to R_1..R_K1: a fresh seed for all but the last, and for the last the vector that makes up the difference.
- * @param {bigint[]} elements @param {number} providers @param {RandomSource} source @returns {Promise<Bytes[]>}
+ * @param {bigint[]} elements @param {number} providers @param {RandomSource} source @returns {Promise<import("../bytes.js").Bytes[]>}
  */
 export async function splitReport(elements, providers, source) {
   if (providers < 2) throw new RangeError("one provider alone would hold the answers");

@@ -9,9 +9,6 @@ import { StudyError } from "../errors.js";
 const MOST_PARTIES = 30; // bits of a mask
 const MOST_LISTED = 16; // parties up to which every coalition is tried
 
-/** @param {number[]} list @param {number} place */
-const at = (list, place) => list[place];
-
 class Knowledge {
   /** @param {number} right @param {number} left */
   constructor(right, left) {
@@ -29,7 +26,7 @@ class Knowledge {
 
   /** Stages i and j are now related; so is everything already related to either. @param {number} i @param {number} j */
   link(i, j) {
-    const group = at(this.linked, i) | at(this.linked, j);
+    const group = this.linked[i] | this.linked[j];
     for (let stage = 0; stage < this.stages; stage++) if ((group >> stage) & 1) this.linked[stage] = group;
   }
 
@@ -37,12 +34,12 @@ class Knowledge {
   withinStages() {
     let changed = false;
     for (let j = 0; j < this.stages; j++) {
-      const [clear, masked] = [at(this.clear, j), at(this.masked, j)];
+      const [clear, masked] = [this.clear[j], this.masked[j]];
       const both = (clear | masked) & this.masks;
       this.clear[j] = clear | both;
       this.masked[j] = masked | both;
       changed ||= clear !== this.clear[j] || masked !== this.masked[j];
-      const missing = this.everything & ~at(this.clear, j);
+      const missing = this.everything & ~this.clear[j];
       if (!missing && !this.total[j]) {
         changed = this.total[j] = true;
       } else if (this.total[j] && missing && (missing & (missing - 1)) === 0) {
@@ -58,7 +55,7 @@ class Knowledge {
     let changed = false;
     for (let i = 0; i < this.stages; i++) {
       for (let j = i + 1; j < this.stages; j++) {
-        if ((at(this.linked, i) >> j) & 1 || this.relate(i, j, align)) {
+        if ((this.linked[i] >> j) & 1 || this.relate(i, j, align)) {
           const moved = [this.move(i, j), this.move(j, i)];
           changed ||= moved.includes(true);
         }
@@ -69,8 +66,8 @@ class Knowledge {
 
   /** @param {number} i @param {number} j @param {boolean} align */
   relate(i, j, align) {
-    const [one, other] = [at(this.clear, i), at(this.clear, j)];
-    const solved = (one & other) !== 0 || (at(this.masked, i) & at(this.masked, j)) !== 0;
+    const [one, other] = [this.clear[i], this.clear[j]];
+    const solved = (one & other) !== 0 || (this.masked[i] & this.masked[j]) !== 0;
     const sums = align || this.total[i] === true || this.total[j] === true;
     const aligned = one !== 0 && other !== 0 && (one | other) === this.everything && sums;
     if (solved || aligned) this.link(i, j);
@@ -79,9 +76,9 @@ class Knowledge {
 
   /** @param {number} i @param {number} j */
   move(i, j) {
-    const [clear, masked, total] = [at(this.clear, j), at(this.masked, j), this.total[j]];
-    this.clear[j] = clear | at(this.clear, i);
-    this.masked[j] = masked | at(this.masked, i);
+    const [clear, masked, total] = [this.clear[j], this.masked[j], this.total[j]];
+    this.clear[j] = clear | this.clear[i];
+    this.masked[j] = masked | this.masked[i];
     this.total[j] = total === true || this.total[i] === true;
     return clear !== this.clear[j] || masked !== this.masked[j] || total !== this.total[j];
   }
@@ -89,9 +86,9 @@ class Knowledge {
   /** The one estimate too rough for `move` in general. */
   correlate() {
     const last = (this.everything + 1) >> 1;
-    const start = at(this.clear, 0);
+    const start = this.clear[0];
     for (let j = 1; j < this.stages; j++) {
-      const end = at(this.clear, j);
+      const end = this.clear[j];
       if (this.total[j] && start && end && (start | end) & last) return true;
     }
     return false;
@@ -106,16 +103,16 @@ function closed(right, left, unmasking, coalition, align) {
   const known = new Knowledge(right, left);
   for (let k = 0; k < right; k++) {
     if ((coalition >> k) & 1) {
-      known.clear[0] = at(known.clear, 0) | (1 << k);
-      known.masked[0] = at(known.masked, 0) | (1 << k);
+      known.clear[0] |= 1 << k;
+      known.masked[0] |= 1 << k;
       known.masks |= 1 << k;
     }
   }
   unmasking.forEach((node, k) => {
     if ((coalition >> node) & 1) {
       known.masks |= 1 << k;
-      known.masked[left] = at(known.masked, left) | (1 << k);
-      known.clear[left] = at(known.clear, left) | (1 << k);
+      known.masked[left] |= 1 << k;
+      known.clear[left] |= 1 << k;
     }
   });
   for (let j = 1; j <= left; j++) {
@@ -148,8 +145,8 @@ export function breaks(right, left, unmasking, coalition, align = true) {
  */
 function blurs(right, left, unmasking, coalition) {
   const known = closed(right, left, unmasking, coalition, true);
-  const missing = known.everything & ~at(known.clear, 0);
-  return (missing & (missing - 1)) === 0 && (at(known.masked, 0) & missing) !== 0;
+  const missing = known.everything & ~known.clear[0];
+  return (missing & (missing - 1)) === 0 && (known.masked[0] & missing) !== 0;
 }
 
 /** @param {number} right @param {number} left */

@@ -9,9 +9,6 @@ const REACH = 9; // how far from the modes anything weighs
 const TINY = 1e-12; // stands for 0 under a logarithm
 const FURTHEST = 80; // R/sigma beyond which there is no noise to speak of
 
-/** @param {ArrayLike<number>} list @param {number} place */
-const at = (list, place) => list[place];
-
 /**
  * delta at `epsilon` of noise `sigma`; 1 where the noise is too small for the grid.
  * @param {number} epsilon @param {number} sigma @param {number} rows @param {number} attributes @param {number} rowNorm
@@ -30,7 +27,7 @@ export function maskedDelta(epsilon, sigma, rows, attributes, rowNorm) {
   const logCentral = r.map((x) => (m - 1) * Math.log(x) - 0.5 * x * x);
   const central = normalised(logCentral, width);
   // The noncentral density is the central one times e^g, but for a factor.
-  const shifted = normalised(logCentral.map((f, k) => f + at(g, k)), width);
+  const shifted = normalised(logCentral.map((f, k) => f + g[k]), width);
   const below = cumulated(central, width);
   const lost = inner(g, slope, below, width);
   return Math.min(1, (1 + MARGIN) * width * outer(epsilon, g, shifted, below, lost));
@@ -49,9 +46,9 @@ function ratio(order, z) {
 function cumulated(values, width) {
   const total = new Float64Array(values.length);
   for (let k = 0; k < values.length - 2; k += 2) {
-    const [left, middle, right] = [at(values, k), at(values, k + 1), at(values, k + 2)];
-    total[k + 1] = at(total, k) + (width * (5 * left + 8 * middle - right)) / 12;
-    total[k + 2] = at(total, k + 1) + (width * (5 * right + 8 * middle - left)) / 12;
+    const [left, middle, right] = [values[k], values[k + 1], values[k + 2]];
+    total[k + 1] = total[k] + (width * (5 * left + 8 * middle - right)) / 12;
+    total[k + 2] = total[k + 1] + (width * (5 * right + 8 * middle - left)) / 12;
   }
   return total;
 }
@@ -60,7 +57,7 @@ function cumulated(values, width) {
 function normalised(logs, width) {
   const top = logs.reduce((most, value) => Math.max(most, value), -Infinity);
   const values = logs.map((x) => Math.exp(x - top));
-  const whole = at(cumulated(values, width), values.length - 1);
+  const whole = cumulated(values, width)[values.length - 1];
   return values.map((value) => value / whole);
 }
 
@@ -68,13 +65,13 @@ function normalised(logs, width) {
 function inner(g, slope, below, width) {
   const found = new Float64Array(g.length);
   for (let k = 0; k < g.length - 2; k += 2) {
-    const [f0, f1, f2] = [k, k + 1, k + 2].map((j) => Math.max(at(below, j), 0) * at(slope, j));
-    const first = Math.exp(at(g, k) - at(g, k + 1));
-    const second = Math.exp(at(g, k + 1) - at(g, k + 2));
+    const [f0, f1, f2] = [k, k + 1, k + 2].map((j) => Math.max(below[j], 0) * slope[j]);
+    const first = Math.exp(g[k] - g[k + 1]);
+    const second = Math.exp(g[k + 1] - g[k + 2]);
     const half = (width * (5 * Number(f0) * first + 8 * Number(f1) - Number(f2) / second)) / 12;
-    found[k + 1] = at(found, k) * first + Math.max(half, 0);
+    found[k + 1] = found[k] * first + Math.max(half, 0);
     const whole = (width * (Number(f0) * first * second + 4 * Number(f1) * second + Number(f2))) / 3;
-    found[k + 2] = at(found, k) * first * second + whole;
+    found[k + 2] = found[k] * first * second + whole;
   }
   return found;
 }
@@ -87,17 +84,17 @@ function outer(epsilon, g, density, below, lost) {
   let total = 0;
   let k = 0;
   for (let u = 0; u < g.length; u++) {
-    const target = at(g, u) - epsilon;
-    if (target <= at(g, 0)) continue;
-    while (at(g, k + 1) < target) k += 1;
-    const span = at(g, k + 1) - at(g, k);
-    const t = (target - at(g, k)) / span;
-    const left = span * (at(below, k) - at(lost, k));
-    const right = span * (at(below, k + 1) - at(lost, k + 1));
-    const rise = at(lost, k + 1) - at(lost, k);
+    const target = g[u] - epsilon;
+    if (target <= g[0]) continue;
+    while (g[k + 1] < target) k += 1;
+    const span = g[k + 1] - g[k];
+    const t = (target - g[k]) / span;
+    const left = span * (below[k] - lost[k]);
+    const right = span * (below[k + 1] - lost[k + 1]);
+    const rise = lost[k + 1] - lost[k];
     // The cubic with these values and slopes.
-    const height = at(lost, k) + t * (left + t * (3 * rise - 2 * left - right + t * (left + right - 2 * rise)));
-    total += at(density, u) * Math.max(height, 0);
+    const height = lost[k] + t * (left + t * (3 * rise - 2 * left - right + t * (left + right - 2 * rise)));
+    total += density[u] * Math.max(height, 0);
   }
   return total;
 }

@@ -1,13 +1,17 @@
 /**
- * From answers to the components of a row: encode, clip if the study asks for it, multiply by the root of the weight if it has one,
+ * From answers to the payloads of the rows suite, one a right provider: `trimask_core.rows.device`, `payloads` and, for the frame,
+ * `noise_columns`. Encode, clip if the study asks for it, multiply by the root of the weight if it has one,
  * round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then round and split. What follows the noise is post-processing of integers.
  */
+import { concat } from "../bytes.js";
 import { Stream } from "../crypto.js";
 import { VerificationError } from "../errors.js";
 import { fsum, ldexp, roundHalfEven } from "../floats.js";
 import { DiscreteGaussian } from "../noise.js";
 import { Normals, normalsFromWords } from "../normals.js";
+import { drawKeys, expandKey, tagComponent, writeElements } from "./tags.js";
 
+/** @typedef {import("../bytes.js").Bytes} Bytes */
 /** @typedef {import("../crypto.js").RandomSource} RandomSource */
 /**
  * What the row arithmetic asks of a study.
@@ -20,12 +24,14 @@ import { Normals, normalsFromWords } from "../normals.js";
  * @property {number} columns p
  * @property {number} right K1
  * @property {number} shareSteps s in grid steps
- * @property {import("./frame.js").RowFrame} frame
+ * @property {RowFrame} frame
  */
 
-export const LOW_BITS = 20;
+const PANEL = 64; // normals are drawn a panel at a time; the same seed must give the same frame
+const LOW_BITS = 20;
 const DITHER_STEPS = 8; // what stays of the noise columns in the answers, in grid steps: docs/theory/calibration.md#second-rounding
 const EXACT_INTEGERS = 2 ** 53;
+const [SEED, VECTOR] = [Uint8Array.of(1), Uint8Array.of(2)];
 
 /** @param {number} value @param {number} exponent @param {(value: number) => number} whole */
 function onGrid(value, exponent, whole) {
@@ -107,4 +113,107 @@ export async function splitRow(row, right, scaleSteps, source) {
   let remainder = row;
   for (const component of components) remainder = remainder.map((value, place) => exact(value - Number(component[place])));
   return { seeds, components: [...components, remainder] };
+}
+
+/** @typedef {{ start: number, half: number, v: Float64Array }} Reflection */
+
+/**
+ * The frame F, the first p1 rows of the device mask B_0, by its reflections: F = E_k^T D H_k ... H_1, H_i = I - v_i v_i^T / h_i.
+ * Sums are added up from left to right, so that they have the same bits everywhere.
+ */
+export class RowFrame {
+  /** @param {Reflection[]} reflections @param {Float64Array} signs the diagonal of D @param {number} columns */
+  constructor(reflections, signs, columns) {
+    this.#reflections = reflections;
+    this.#signs = signs;
+    this.columns = columns;
+  }
+  #reflections;
+  #signs;
+
+  /** @param {Uint8Array} seed @param {number} rows @param {number} columns */
+  static async expand(seed, rows, columns) {
+    const normals = await Normals.open(seed, "haar frame");
+    const signs = new Float64Array(rows);
+    /** @type {Reflection[]} */
+    const reflections = [];
+    for (let start = 0; start < rows; start += PANEL) {
+      const [width, length] = [Math.min(PANEL, rows - start), columns - start];
+      const drawn = await normals.next(width * length);
+      for (let i = 0; i < width; i++) {
+        // What lies before the reflection's first coordinate is drawn and not part of it.
+        const v = drawn.slice(i * length + i, (i + 1) * length);
+        const first = v[0];
+        const norm = Math.sqrt(dot(v, v, 0));
+        const sign = first < 0 ? -1 : 1;
+        v[0] = first + sign * norm;
+        signs[start + i] = -sign;
+        reflections.push({ start: start + i, half: norm * (norm + Math.abs(first)), v });
+      }
+    }
+    return new RowFrame(reflections, signs, columns);
+  }
+
+  /** x F, for x with p1 entries. @param {ArrayLike<number>} row */
+  apply(row) {
+    const out = new Float64Array(this.columns);
+    this.#signs.forEach((sign, place) => (out[place] = Number(row[place]) * sign));
+    for (let k = this.#reflections.length - 1; k >= 0; k--) reflect(out, this.#reflections[k]);
+    return out;
+  }
+
+  /** x F^T, for x with p entries. @param {Float64Array} row */
+  unapply(row) {
+    const work = row.slice();
+    for (const reflection of this.#reflections) reflect(work, reflection);
+    return this.#signs.map((sign, place) => Number(work[place]) * sign);
+  }
+}
+
+/** @param {Float64Array} one @param {Float64Array} other @param {number} start where `one` begins */
+function dot(one, other, start) {
+  let total = one[start] * other[0];
+  for (let i = 1; i < other.length; i++) total += one[start + i] * other[i];
+  return total;
+}
+
+/** @param {Float64Array} row @param {Reflection} reflection */
+function reflect(row, { start, half, v }) {
+  const share = dot(row, v, start) / half;
+  for (let i = 0; i < v.length; i++) row[start + i] = row[start + i] - share * v[i];
+}
+
+/** @param {number[]} values @returns {Bytes} little-endian, 8 bytes each */
+function packSigned(values) {
+  const view = new DataView(new ArrayBuffer(8 * values.length));
+  values.forEach((value, place) => view.setBigInt64(8 * place, BigInt(value), true));
+  return new Uint8Array(view.buffer);
+}
+
+/**
+ * One payload a right provider. @param {import("../study.js").Study} study of the rows suite @param {import("../schema.js").Answers} answers
+ * @param {RandomSource} source @returns {Promise<Bytes[]>}
+ */
+export async function rowPayloads(study, answers, source) {
+  const settings = await study.rowSettings();
+  const x1 = noisyAnswers(settings, study.schema.encode(answers), source, study.rootOf(answers));
+  const row = await maskRow(settings, x1, source);
+  const { seeds, components } = await splitRow(row, settings.right, settings.shareSteps, source);
+  const holders = study.rows.tagHolders;
+  const drawn = drawKeys(holders, source);
+  const made = [...seeds.map((seed) => concat(SEED, seed)), concat(VECTOR, packSigned(components[components.length - 1] ?? []))];
+  await Promise.all(
+    drawn.map(async ({ spare, keys }, k) => {
+      const expanded = await Promise.all(keys.map((seed) => expandKey(seed, row.length)));
+      const tagged = await tagComponent(components[k] ?? [], spare, expanded);
+      made[k] = concat(made[k] ?? SEED, ...tagged.tags.map(writeElements), spare, ...tagged.spareTags.map(writeElements));
+    }),
+  );
+  // Keys of others' components follow, in the order of those.
+  holders.forEach((held, k) =>
+    held.forEach((holder, place) => {
+      made[holder - 1] = concat(made[holder - 1] ?? SEED, drawn[k]?.keys[place] ?? SEED);
+    }),
+  );
+  return made;
 }

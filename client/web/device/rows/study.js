@@ -6,7 +6,6 @@ import { minimalCoalitions, refuseSingleBreaker } from "./collusion.js";
 import { noiseColumnsMu } from "./noise_columns.js";
 import { keyHolders, TAGS } from "./tags.js";
 
-/** @typedef {import("../json.js").JsonObject} JsonObject */
 /**
  * What the settings are read with.
  * @typedef {{ attributes: number, rowNorm: number, sigma: number, releaseRows: number, right: number, left: number }} Around
@@ -26,7 +25,7 @@ function impossible(reason, problem) {
 
 /** Sizes are in the paper's letters: n block rows, p1 attributes, p2 noise columns, p = p1 + p2. */
 export class RowsStudy {
-  /** @param {JsonObject} data @param {Around} around */
+  /** @param {import("../json.js").JsonObject} data @param {Around} around */
   constructor(data, around) {
     const keys = ["name", "block_rows", "noise_columns", "tau", "obfuscation_failure", "share_leakage", "grid_exponent"];
     keysOf(data, [...keys, "unmasking", "noise_columns_mu", "publishing_steps", "mask_commitment"], "suite");
