@@ -330,7 +330,7 @@ def at_review(tmp_path: Path, phone: Callable[..., Phone]) -> Callable[..., Phon
         device.queue.join(signed, study.id, invitation)
         part = Participation(study.id, study.form, "", "en", "review", name="Ada Lovelace", agreed=True)
         part.responses = dict(AT_REVIEW)
-        device.save_draft(study.id, part.to_record())
+        device.queue.save_draft(study.id, part.to_record())
         device.keep_consent(study.id, part.sign(int(time.time() * 1000)))
         device.keep_where({"screen": "review", "study": study.id.hex(), "link": ""})
         device.close()

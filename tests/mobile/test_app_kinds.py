@@ -52,7 +52,7 @@ def asked(tmp_path: Path, make_study: Callable[..., Any], phone: Callable[..., A
     device = Device(tmp_path / "phone" / "app")
     study_id = device.queue.join(signed)
     part = Participation(study_id, device.open(study_id).form, "", "en", step="question", at="bedtime")
-    device.save_draft(study_id, part.to_record())
+    device.queue.save_draft(study_id, part.to_record())
     device.keep_consent(study_id, part.sign(int(time.time() * 1000)))
     device.keep_where({"screen": "question", "study": study_id.hex(), "link": ""})
     device.close()

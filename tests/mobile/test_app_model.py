@@ -259,7 +259,7 @@ def test_every_error_has_words(error: TrimaskError, kind: str) -> None:
     assert problem.kind == kind
     for language in LANGUAGES:
         words = catalogue(language)
-        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+        assert all(problem.said(words))
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason.told])
@@ -270,7 +270,7 @@ def test_a_refusal_is_told_in_every_language(reason: Reason) -> None:
     assert problem.again == (not reason.final)
     for language in LANGUAGES:
         words = catalogue(language)
-        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+        assert all(problem.said(words))
 
 
 def test_catalogues_have_the_same_texts_with_the_same_values() -> None:
@@ -321,7 +321,7 @@ def test_problem_words_exist_for_every_kind() -> None:
     kinds = {key.split(".")[1] for key in words.words if key.startswith("problem.") and key.count(".") == 2}
     for kind in kinds - {"host"}:  # the page's, with values of its own
         problem = Problem(kind)
-        assert all((problem.title(words), problem.text(words), problem.advice(words)))
+        assert all(problem.said(words))
 
 
 def test_studies_the_device_answered(start: Callable[[], Guide], answers: Any) -> None:
@@ -539,7 +539,7 @@ def test_a_full_disk_is_said(start: Callable[[], Guide], monkeypatch: pytest.Mon
 
     calls: list[Callable[[], None]] = []
     workers = Workers(calls.append)
-    monkeypatch.setattr(guide.shown.device, "save_draft", full)
+    monkeypatch.setattr(guide.shown.device.queue, "save_draft", full)
     monkeypatch.setattr(guide.shown, "runner", workers)
     guide.answering.answer(part.page.questions[0].name, "40")
     workers.stop()

@@ -54,7 +54,7 @@ def test_what_waits_is_named_before_one_study_is_removed(start: Callable[..., Gu
         part.study_id,
     )
     assert guide.studies.loss is not None
-    assert guide.studies.loss.waiting == (waiting.title,)
+    assert guide.studies.loss.by_state["waiting"] == (waiting.title,)
     (told,) = guide.studies.loss.sentences(guide.shown.words)
     assert waiting.title in told
     assert "never be" in told
@@ -82,7 +82,7 @@ def test_everything_goes_with_the_key_and_settings_stay(start: Callable[..., Gui
     guide.shown.open_settings()
     guide.studies.ask_remove()
     assert guide.studies.loss is not None
-    assert guide.studies.loss.drafts
+    assert guide.studies.loss.by_state["draft"]
     guide.studies.leave_remove()
     assert guide.shown.screen == "settings"
     guide.studies.ask_remove()

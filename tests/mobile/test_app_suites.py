@@ -120,6 +120,6 @@ def test_rows_say_that_they_count_on_the_agreed_program(make_study: Any) -> None
 def test_a_moments_study_is_joined_and_sealed(tmp_path: Path, moments_study: Any, answers: Any) -> None:
     device = Device(tmp_path / "phone", transport=Offline(), clock=ManualClock(1_800_000_000_000))
     study_id = device.queue.join(moments_study.signed)
-    assert "Both right providers together could read the answers" in device.words(study_id)
+    assert "Both right providers together could read the answers" in device.queue.client(study_id).explain()
     entry = device.queue.seal(study_id, answers)
     assert (entry.state, entry.providers) == ("waiting", 2)

@@ -41,6 +41,12 @@ class Respondent:
     causes: tuple[tuple[str, str], ...] = ()
 
 
+def short_number(submission_id: bytes) -> str:
+    """What a submission is known by between a respondent and an interviewer."""
+    digits = submission_id.hex()[:8].upper()
+    return f"{digits[:4]} {digits[4:]}"
+
+
 class Respondents:
     """The respondents of this device; `device` is the interviewer's. Called from worker threads."""
 
@@ -146,7 +152,7 @@ class Respondents:
         device = self._open(one, record)
         try:
             for study_id in device.queue.studies():
-                device.delete_draft(study_id)
+                device.queue.delete_draft(study_id)
                 device.forget_consent(study_id)
             device.keep_where({})
             for entry in device.queue.entries():
@@ -278,11 +284,10 @@ class Respondents:
         if states <= set(DONE) and not record["kept"]:
             self.erase(one)
             return
-        digits = entries[-1].submission_id.hex()[:8].upper()
         self._change(
             one,
             state="waiting" if waiting else "refused" if refused else "sent",
-            number=f"{digits[:4]} {digits[4:]}",
+            number=short_number(entries[-1].submission_id),
             next_ms=min((entry.next_ms or 0 for entry in waiting), default=None) or None,
             causes=[
                 [party_name(device.queue.client(entry.study_id).study, role), code]

@@ -179,7 +179,7 @@ class Answering:
             self._saving = False
             self._shown.failed(error)
 
-        self._shown.runner.records(lambda: device.save_draft(study_id, record), saved, failed)
+        self._shown.runner.records(lambda: device.queue.save_draft(study_id, record), saved, failed)
 
     def seal(self) -> None:
         """From here on the draft is left as it is."""
@@ -190,5 +190,5 @@ class Answering:
         study_id, device = self.part.study_id, self._shown.device
         self.consent = None
         self.seal()
-        self._shown.keep(lambda: device.delete_draft(study_id))
+        self._shown.keep(lambda: device.queue.delete_draft(study_id))
         self._shown.keep(lambda: device.forget_consent(study_id))

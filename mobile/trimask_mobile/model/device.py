@@ -191,10 +191,6 @@ class Device:
         ]
         return entries[-1] if entries else None
 
-    def words(self, study_id: bytes) -> str:
-        """The study in the client's own words, whole."""
-        return self.queue.client(study_id).explain()
-
     # Removing
 
     def remove(self, study_id: bytes) -> None:
@@ -218,14 +214,6 @@ class Device:
             self.keep_settings(settings)
 
     # Drafts, consent, where the person is
-
-    def save_draft(self, study_id: bytes, record: Mapping[str, Any]) -> None:
-        """Keep the way through a form as far as it has come."""
-        self.queue.save_draft(study_id, record)
-
-    def delete_draft(self, study_id: bytes) -> None:
-        """Forget it."""
-        self.queue.delete_draft(study_id)
 
     def keep_consent(self, study_id: bytes, consent: Consent) -> None:
         """Keep what was signed, as long as the person takes part: it says what they agreed to."""
@@ -269,20 +257,12 @@ class Device:
         self.queue.check_open(study_id)
         self.queue.refresh_keys(study_id)
 
-    def seal(self, study_id: bytes, answers: Mapping[str, object]) -> Entry:
-        """Mask, split and seal; the draft is held until a first provider has accepted."""
-        return self.queue.seal(study_id, answers)
-
     def import_receipt(self, text: str) -> Entry:
         """Keep a receipt of another device; its study is fetched from where the receipt says, if it is not here."""
         receipt = read_receipt(text)
         if receipt.study_id not in self.queue.studies():
             self.queue.join(fetch_of_receipt(text, timeout_seconds=self._timeout), receipt.study_id)
         return self.queue.import_receipt(receipt)
-
-    def withdraw(self, submission_id: bytes) -> Entry:
-        """Ask every right provider to erase it; those that cannot be reached are asked again with every `send`."""
-        return self.queue.withdraw(submission_id)
 
     def send(self, *, now: bool, watch: Watch | None = None) -> tuple[Entry, ...]:
         """Try what waits."""

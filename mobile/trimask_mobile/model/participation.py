@@ -14,6 +14,7 @@ from trimask_core.basics.errors import AnswerError
 from trimask_core.form.form import Asked, AskedPage, ConsentText, Form
 
 Step = Literal["study", "consent", "eligibility", "question", "review"]
+_KEPT = ("language", "step", "at", "responses", "eligibility", "name", "agreed", "editing")
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,7 @@ class Participation:
 
     def to_record(self) -> dict[str, Any]:
         """The draft."""
-        return {
-            "language": self.language,
-            "step": self.step,
-            "at": self.at,
-            "responses": self.responses,
-            "eligibility": self.eligibility,
-            "name": self.name,
-            "agreed": self.agreed,
-            "editing": self.editing,
-        }
+        return {name: getattr(self, name) for name in _KEPT}
 
     def resume(self, record: Mapping[str, Any]) -> None:
         """Go on from a draft. What cannot be so any more (another program's draft) is left at the beginning."""

@@ -36,17 +36,9 @@ class Problem:
     page: str = ""
     contact: str = ""
 
-    def title(self, words: Catalogue) -> str:
-        """What happened."""
-        return words.say(f"problem.{self.kind}.title")
-
-    def text(self, words: Catalogue) -> str:
-        """What it means."""
-        return words.say(f"problem.{self.kind}.text")
-
-    def advice(self, words: Catalogue) -> str:
-        """What can be done."""
-        return words.say(f"problem.{self.kind}.advice")
+    def said(self, words: Catalogue) -> tuple[str, ...]:
+        """What happened, what it means, what can be done."""
+        return tuple(words.say(f"problem.{self.kind}.{part}") for part in ("title", "text", "advice"))
 
 
 def explain(error: TrimaskError) -> Problem:

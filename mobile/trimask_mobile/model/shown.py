@@ -125,9 +125,13 @@ class Shown:
 
     # Keeping
 
+    def read(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Off this thread; where it fails the way ends."""
+        self.runner.records(job, done, self.failed)
+
     def keep(self, job: Callable[[], None]) -> None:
         """Write something that nobody waits for."""
-        self.runner.records(job, lambda _: None, self.failed)
+        self.read(job, lambda _: None)
 
     def keep_where(self) -> None:
         """The page to come back to."""

@@ -5,6 +5,7 @@ Before a study, or all of them, is removed from this phone, what is lost is said
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trimask_client import Unreachable
@@ -19,7 +20,7 @@ from trimask_mobile.model.participation import Consent, sentence
 from trimask_mobile.model.problem import DiskError, Problem, explain
 from trimask_mobile.model.shown import Shown
 from trimask_mobile.model.study_list import Item, item, items
-from trimask_mobile.model.study_page_text import Story, tell
+from trimask_mobile.model.study_page_text import Story, form_title, tell
 from trimask_mobile.model.submissions import Submissions
 from trimask_mobile.model.words import Catalogue
 
@@ -46,9 +47,7 @@ class Institutions:
         """Refuse studies with institutions that are not known, or show that they are not."""
         shown = self._shown
         shown.refuse_unknown, device = refuse, shown.device
-        shown.runner.records(
-            lambda: device.know(refuse_unknown=refuse), lambda _: shown.keep_settings(), shown.failed
-        )
+        shown.read(lambda: device.know(refuse_unknown=refuse), lambda _: shown.keep_settings())
         shown.changed()
 
     def paste_directory(self, text: str) -> None:
@@ -71,55 +70,47 @@ class Institutions:
             self.pasted_directory = None
             shown.changed()
 
-        shown.runner.records(lambda: device.add_directory(found, refuse_unknown=refuse), done, shown.failed)
+        shown.read(lambda: device.add_directory(found, refuse_unknown=refuse), done)
+
+
+# By the states of submissions and drafts: what their removal takes away, what cannot be undone first.
+_LOSSES = {
+    "waiting": "remove.waiting", "withdrawing": "remove.withdrawing", "sent": "remove.receipts",
+    "draft": "remove.drafts", "refused": "remove.refused",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What removing `study_id` (empty: everything) takes away: titles by what they would lose, receipts with theirs."""
+    """What removing `study_id` (empty: everything) takes away: titles, those of each state, and receipts with theirs."""
 
     study_id: bytes
-    titles: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    withdrawing: tuple[str, ...] = ()
-    drafts: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    receipts: tuple[tuple[str, Receipt], ...] = ()
-    withdrawable: tuple[str, ...] = ()
+    titles: tuple[str, ...]
+    by_state: Mapping[str, tuple[str, ...]]
+    receipts: tuple[tuple[str, Receipt], ...]
 
     def sentences(self, words: Catalogue) -> list[str]:
-        """One for each kind of thing that goes, what cannot be undone first."""
-        told = (
-            ("remove.waiting", self.waiting),
-            ("remove.withdrawing", self.withdrawing),
-            ("remove.receipts", self.withdrawable),
-            ("remove.drafts", self.drafts),
-            ("remove.refused", self.refused),
-        )
+        """One for each kind of thing that goes."""
 
         def named(titles: tuple[str, ...]) -> str:
             return ", ".join(words.say("quoted", text=title) for title in titles)
 
+        told = ((key, self.by_state.get(state, ())) for state, key in _LOSSES.items())
         return [words.say(key, titles=named(titles)) for key, titles in told if titles]
 
 
 def loss_of(device: Device, study_id: bytes = b"") -> Loss:
     """What removing would take away."""
     lines = [line for line in items(device) if not study_id or line.study_id == study_id]
-
-    def of(*states: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(line.title for line in lines if line.state in states))
-
+    by_state: dict[str, dict[str, None]] = {}
+    for line in lines:
+        by_state.setdefault(line.state, {})[line.title] = None
     kept = [(line.title, line.entry.receipt) for line in lines if line.entry is not None]
     return Loss(
         study_id,
         tuple(dict.fromkeys(line.title for line in lines if line.title)),
-        of("waiting"),
-        of("withdrawing"),
-        of("draft"),
-        of("refused"),
+        {state: tuple(titles) for state, titles in by_state.items()},
         tuple((title, receipt) for title, receipt in kept if receipt is not None),
-        of("sent"),
     )
 
 
@@ -145,8 +136,7 @@ class Studies:
             item = self._submissions.item
             return "" if item is None else item.title
         form = self.opened.form
-        title = form.title
-        return self.opened.study.title if title is None else title[form.language(self._answering.language)]
+        return form_title(self.opened.study, form, form.language(self._answering.language))
 
     # The list
 
@@ -163,7 +153,7 @@ class Studies:
             shown.speak(shown.language)
             shown.go("studies")
 
-        shown.runner.records(lambda: items(device), done, shown.failed)
+        shown.read(lambda: items(device), done)
 
     def show(self, line: Item) -> None:
         """One of the list."""
@@ -181,31 +171,23 @@ class Studies:
             self.opened, self._answering.consent = kept
             self._submissions.show(line)
 
-        shown.runner.records(
-            lambda: (device.open(line.study_id), device.consent(line.study_id)), done, shown.failed
-        )
+        shown.read(lambda: (device.open(line.study_id), device.consent(line.study_id)), done)
 
     def delete_draft(self, line: Item) -> None:
         """Forget what was answered so far."""
         shown, device = self._shown, self._shown.device
-        shown.runner.records(lambda: device.delete_draft(line.study_id), lambda _: shown.home(), shown.failed)
+        shown.read(lambda: device.queue.delete_draft(line.study_id), lambda _: shown.home())
 
     def discard(self) -> None:
         """Forget a submission that was refused or cannot be read, and the draft it was sealed from."""
         entry, shown, device = self._submissions.entry, self._shown, self._shown.device
-        shown.runner.records(
-            lambda: device.queue.discard(entry.submission_id, forget=True),
-            lambda _: shown.home(),
-            shown.failed,
-        )
+        shown.read(lambda: device.queue.discard(entry.submission_id, forget=True), lambda _: shown.home())
 
     def answer_again(self) -> None:
         """Take up the draft of a submission that was refused before any institution had accepted it."""
         entry, shown, device = self._submissions.entry, self._shown, self._shown.device
-        shown.runner.records(
-            lambda: device.queue.discard(entry.submission_id),
-            lambda _: self.open_study(entry.study_id),
-            shown.failed,
+        shown.read(
+            lambda: device.queue.discard(entry.submission_id), lambda _: self.open_study(entry.study_id)
         )
 
     # Invitations, and receipts of other devices
@@ -256,7 +238,7 @@ class Studies:
             def told(contact: str) -> None:
                 shown.stop(replace(explain(error), contact=contact))
 
-            shown.runner.records(lambda: device.contact(link.study_id), told, shown.failed)
+            shown.read(lambda: device.contact(link.study_id), told)
 
         shown.runner.network(lambda: device.open_link(link), self.open_study, failed)
 
@@ -295,7 +277,7 @@ class Studies:
         def read() -> tuple[Opened, str, Item | None, Consent | None]:
             opened = device.open(study_id)
             line = None if opened.entry is None else item(device, opened.entry)
-            return opened, device.words(study_id), line, device.consent(study_id)
+            return opened, device.queue.client(study_id).explain(), line, device.consent(study_id)
 
         def done(kept: tuple[Opened, str, Item | None, Consent | None]) -> None:
             shown.busy = False
@@ -349,7 +331,7 @@ class Studies:
             self.loss = loss
             shown.go("remove")
 
-        shown.runner.records(lambda: loss_of(device, study_id), done, shown.failed)
+        shown.read(lambda: loss_of(device, study_id), done)
 
     def leave_remove(self) -> None:
         """Nothing is removed."""
@@ -371,6 +353,4 @@ class Studies:
             self.opened = self._answering.consent = self._submissions.item = None
             shown.home()
 
-        shown.runner.records(
-            lambda: device.remove(study_id) if study_id else device.remove_all(), done, shown.failed
-        )
+        shown.read(lambda: device.remove(study_id) if study_id else device.remove_all(), done)

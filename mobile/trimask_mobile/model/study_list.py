@@ -14,7 +14,7 @@ from trimask_core.study.guarantee import guess_of_100, step_of
 from trimask_core.submit.personal_budget import spending
 from trimask_mobile.model.device import Device
 from trimask_mobile.model.problem import causes_words
-from trimask_mobile.model.study_page_text import party_name
+from trimask_mobile.model.study_page_text import form_title, party_name
 from trimask_mobile.model.words import Catalogue
 
 State = Literal[
@@ -82,7 +82,7 @@ def item(device: Device, entry: Entry) -> Item:
     if entry.study_id:
         opened = device.open(entry.study_id)
         study = opened.study
-        title = study.title if opened.form.title is None else opened.form.title[opened.form.languages[0]]
+        title = form_title(study, opened.form)
         providers = tuple(
             Provider(party_name(study, role), study.party(role).address, role in entry.received_by)
             for role in (f"R{k}" for k in range(1, len(study.right) + 1))
@@ -118,8 +118,6 @@ def items(device: Device) -> tuple[Item, ...]:
             opened = device.open(study_id)
         except TrimaskError:
             continue  # a study this device can no longer trust is not offered
-        title = (
-            opened.study.title if opened.form.title is None else opened.form.title[opened.form.languages[0]]
-        )
+        title = form_title(opened.study, opened.form)
         found.append(Item(study_id, title, "new" if opened.draft is None else "draft"))
     return tuple(sorted(found, key=lambda one: ORDER.index(one.state)))

@@ -148,7 +148,7 @@ class Submissions:
         shown.go("sending")
 
         def seal() -> Item:
-            return item(device, device.seal(part.study_id, answers))
+            return item(device, device.queue.seal(part.study_id, answers))
 
         def sealed(line: Item) -> None:
             answering.participation = None
@@ -292,4 +292,4 @@ class Submissions:
             shown.busy, self.item = False, line
             shown.go("receipt")
 
-        shown.runner.network(lambda: item(device, device.withdraw(submission_id)), done, shown.failed)
+        shown.runner.network(lambda: item(device, device.queue.withdraw(submission_id)), done, shown.failed)

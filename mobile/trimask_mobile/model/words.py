@@ -63,8 +63,7 @@ def local_time(milliseconds: int, language: str) -> str:
 
 @cache
 def _table() -> dict[str, list[str]]:
-    path = Path(__file__).parents[1] / "words" / "months.json"
-    found: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = json.loads((_FOLDER / "months.json").read_text(encoding="utf-8"))
     return found
 
 

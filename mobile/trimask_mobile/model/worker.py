@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from trimask_core.basics.errors import TrimaskError
@@ -75,16 +76,14 @@ class Workers:
         while (item := jobs.get()) is not None:
             job, done, failed = item
             try:
-                result = job()
+                call = partial(done, job())
             except TrimaskError as error:
-                self.post(lambda failed=failed, error=error: failed(error))  # type: ignore[misc]
+                call = partial(failed, error)
             except OSError as error:
                 # A full disk, say. Its words name a file of ours, never what was answered.
-                wrapped = DiskError(f"this device could not read or write: {error.strerror}")
-                self.post(lambda failed=failed, error=wrapped: failed(error))  # type: ignore[misc]
+                call = partial(failed, DiskError(f"this device could not read or write: {error.strerror}"))
             except Exception as error:  # noqa: BLE001 - a thread must not end; the person is told, the log has the rest
                 _log.exception("a job failed in a way nobody foresaw")
                 unforeseen = TrimaskError(f"something went wrong in the app itself ({type(error).__name__})")
-                self.post(lambda failed=failed, error=unforeseen: failed(error))  # type: ignore[misc]
-            else:
-                self.post(lambda done=done, result=result: done(result))  # type: ignore[misc]
+                call = partial(failed, unforeseen)
+            self.post(call)

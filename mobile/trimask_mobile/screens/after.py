@@ -5,20 +5,14 @@ Each says what happens when it cannot be finished; withdrawing, what it can do, 
 
 from __future__ import annotations
 
-from typing import Any
-
 from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 
 from trimask_mobile.model.problem import cause_words
 from trimask_mobile.model.submissions import Upload
 from trimask_mobile.model.words import Catalogue, local_time
-from trimask_mobile.widgets.basics import PushButton, StepRow
+from trimask_mobile.widgets.basics import StepRow
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page, offer_to_keep
-
-
-def _show(button: PushButton, shown: bool) -> None:
-    button.opacity, button.disabled = int(shown), not shown
 
 
 def _detail(one: Upload, words: Catalogue) -> str:
@@ -53,6 +47,7 @@ class SendingScreen(Page):
         state = "busy" if entry is None or sending.active else entry.state
         ids.note.tone = {"busy": "info", "waiting": "warning"}.get(state, "error")
         ids.note.text, ids.why.text = "", ""
+        why = "" if guide.submissions.item is None else guide.submissions.item.why(words)
         service = ".service" if guide.shown.sends_when_closed else ""
         if state == "busy":
             ids.note.text = words.say(f"sending.busy{service}")
@@ -60,10 +55,8 @@ class SendingScreen(Page):
             when = words.span((entry.next_ms or 0) - guide.shown.device.clock.now_ms())
             got = len(entry.received_by)
             ids.note.text = words.say(f"sending.waiting{service}", got=got, of=entry.providers, when=when)
-            why = "" if guide.submissions.item is None else guide.submissions.item.why(words)
             ids.why.text = words.say("sending.why", why=why) if why else ""
         elif state in ("refused", "damaged"):
-            why = "" if guide.submissions.item is None else guide.submissions.item.why(words)
             ids.note.text = words.say(f"sending.{state}", why=why)
             if entry.held:
                 ids.note.text += " " + words.say("sending.held")
@@ -74,8 +67,7 @@ class SendingScreen(Page):
                 ids.note.text = words.say("sending.discard.sure")
         over = state in ("refused", "damaged")
         held = over and entry.held
-        _show(ids.withdraw, state == "waiting")
-        _show(ids.discard, held and not self.sure)
+        ids.withdraw.there, ids.discard.there = state == "waiting", held and not self.sure
         ids.leave.text = words.say("sending.keep" if self.sure else "sending.leave")
         ids.leave.disabled = guide.shown.mode == "session" and guide.kiosk.sealing
         ids.retry.disabled = state == "busy"
@@ -84,13 +76,7 @@ class SendingScreen(Page):
             "sending.discard" if asks else "sending.again" if held else "sending.retry"
         )
         ids.retry.kind = "danger" if self.sure else "secondary" if over else "primary"
-        self._offer(guide, entry, state)
-
-    def _offer(self, guide: Any, entry: Any, state: str) -> None:
-        offered = guide.shown.mode == "session" and state == "waiting"
-        digits = entry.submission_id.hex()[:8].upper() if offered else ""
-        text = guide.shown.words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}")
-        offer_to_keep(self.ids.keep, guide, offered=offered, kept=guide.kiosk.keep_receipt, text=text)
+        offer_to_keep(ids.keep, guide, entry if state == "waiting" else None)
 
     def leave(self) -> None:
         """To the list; or, where it was asked whether to discard, no."""
@@ -163,14 +149,7 @@ class ReceiptScreen(Page):
             if receipt.role in entry.withdrawn_by:
                 when, state = words.say("receipt.erased"), "done"
             ids.signers.add_widget(StepRow(text=provider.name, detail=when, state=state))
-        digits = digits[:8].upper()
-        offer_to_keep(
-            ids.keep,
-            guide,
-            offered=self.in_session and item.state == "sent",
-            kept=guide.kiosk.keep_receipt,
-            text=words.say("session.keep.text", number=f"{digits[:4]} {digits[4:]}"),
-        )
+        offer_to_keep(ids.keep, guide, entry if item.state == "sent" else None)
         ids.consent.text = ""
         if guide.answering.consent is not None:
             given = guide.answering.consent

@@ -14,7 +14,7 @@ from trimask_mobile.model.study_list import Item, spent_words
 from trimask_mobile.model.submissions import receipt_name
 from trimask_mobile.model.words import LANGUAGES
 from trimask_mobile.theme import SCALES
-from trimask_mobile.widgets.basics import Card, Note, PushButton, Stack, StateCard
+from trimask_mobile.widgets.basics import Card, Note, Stack, StateCard, add_button
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
@@ -79,26 +79,16 @@ class StudiesScreen(Page):
         buttons = card.ids.buttons
         if item.state == "draft" and item.study_id == self._sure:
             card.text = words.say("studies.delete.sure")
-            keep, sure = (
-                PushButton(text=words.say("studies.keep")),
-                PushButton(text=words.say("studies.delete"), kind="danger"),
-            )
-            keep.bind(on_release=lambda *_: self._ask(b""))
-            sure.bind(on_release=lambda *_: self._delete(item))
-            buttons.add_widget(keep)
-            buttons.add_widget(sure)
+            add_button(buttons, words.say("studies.keep"), lambda: self._ask(b""))
+            add_button(buttons, words.say("studies.delete"), lambda: self._delete(item), kind="danger")
             return
-        main = PushButton(text=words.say(_ACTIONS.get(item.state, "studies.details")))
-        main.bind(on_release=lambda *_: self.guide.studies.show(item))
-        buttons.add_widget(main)
+        studies = self.guide.studies
+        does = words.say(_ACTIONS.get(item.state, "studies.details"))
+        add_button(buttons, does, lambda: studies.show(item))
         if item.study_id and item.state != "draft":
-            remove = PushButton(text=words.say("remove.one"), kind="quiet")
-            remove.bind(on_release=lambda *_: self.guide.studies.ask_remove(item))
-            buttons.add_widget(remove)
+            add_button(buttons, words.say("remove.one"), lambda: studies.ask_remove(item), kind="quiet")
         if item.state == "draft":
-            delete = PushButton(text=words.say("studies.delete"), kind="quiet")
-            delete.bind(on_release=lambda *_: self._ask(item.study_id))
-            buttons.add_widget(delete)
+            add_button(buttons, words.say("studies.delete"), lambda: self._ask(item.study_id), kind="quiet")
 
     def _ask(self, study_id: bytes) -> None:
         self._sure = study_id
@@ -135,9 +125,7 @@ class SettingsScreen(Page):
             self._shown = (guide.shown.words.language, [key for key, _ in ways])
             ids.ways.clear_widgets()
             for key, does in ways:
-                button = PushButton(text=guide.shown.words.say(key))
-                button.bind(on_release=lambda *_, does=does: does())
-                ids.ways.add_widget(button)
+                add_button(ids.ways, guide.shown.words.say(key), does)
 
 
 class StartingScreen(Page):
@@ -151,20 +139,16 @@ class ProblemScreen(Page):
         problem, words, ids = self.guide.shown.problem, self.guide.shown.words, self.ids
         if problem is None:
             return
-        ids.head.text = problem.title(words)
-        ids.words.text = problem.text(words)
-        ids.advice.text = problem.advice(words)
+        ids.head.text, ids.words.text, ids.advice.text = problem.said(words)
         studies = getattr(self.guide, "studies", None)  # none before there is a device
         opened = None if studies is None else studies.opened
         contact = problem.contact or ("" if opened is None else opened.study.contact)
         ids.contact.text = words.say("study.contact", contact=contact) if contact else ""
         ids.detail.text = words.say("problem.detail", detail=problem.detail) if problem.detail else ""
-        ids.studies.disabled = self.bare = self.guide.shown.mode == "stuck"
-        self.back = not self.bare
-        ids.studies.opacity = 0 if ids.studies.disabled else 1
+        self.bare = self.guide.shown.mode == "stuck"
+        ids.studies.there = self.back = not self.bare
         ids.again.text = words.say("browser.open" if problem.page else "problem.again")
-        ids.again.disabled = not (problem.again or problem.page)
-        ids.again.opacity = 0 if ids.again.disabled else 1
+        ids.again.there = bool(problem.again or problem.page)
 
     def go_on(self) -> None:
         """To the study's page, where the problem is this app; else once more."""
@@ -197,9 +181,7 @@ class RemoveScreen(Page):
                 ids.told.add_widget(Note(tone="warning", text=sentence))
             ids.ways.clear_widgets()
             if loss.receipts:
-                button = PushButton(text=say("remove.save"))
-                button.bind(on_release=lambda *_: self.save_all())
-                ids.ways.add_widget(button)
+                add_button(ids.ways, say("remove.save"), self.save_all)
 
     def save_all(self) -> None:
         """Each receipt to a file, one after the other: a phone asks where to for each."""

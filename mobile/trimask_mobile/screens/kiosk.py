@@ -14,7 +14,7 @@ from kivy.properties import BooleanProperty, ObjectProperty, StringProperty
 
 from trimask_mobile.kiosk.respondents import IDLE_MS, Respondent
 from trimask_mobile.model.problem import causes_words
-from trimask_mobile.widgets.basics import Card, PushButton, StateCard
+from trimask_mobile.widgets.basics import Card, StateCard, add_button
 from trimask_mobile.widgets.look import load_kv
 from trimask_mobile.widgets.page import Page
 
@@ -111,9 +111,8 @@ class InterviewingScreen(Page):
             self._button(ids.end, "interviewing.leave", partial(self._be_sure, "leave"))
 
     def _button(self, box: Any, key: str, does: Any, kind: str = "secondary") -> None:
-        button = PushButton(text=self.guide.shown.words.say(key), kind=kind, disabled=self.guide.shown.busy)
-        button.bind(on_release=lambda *_: does())
-        box.add_widget(button)
+        shown = self.guide.shown
+        add_button(box, shown.words.say(key), does, kind=kind).disabled = shown.busy
 
     def _ask(self, box: Any, does: Any, key: str) -> None:
         self._button(box, "remove.keep", partial(self._be_sure, ""))

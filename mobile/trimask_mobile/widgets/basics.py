@@ -5,6 +5,7 @@ A QR code is drawn from its modules: dark on light in every theme, with the quie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import segno
@@ -12,7 +13,7 @@ from kivy.clock import Clock
 from kivy.graphics import Color, Ellipse, Line, Rectangle, RoundedRectangle
 from kivy.graphics.texture import Texture
 from kivy.metrics import dp
-from kivy.properties import BooleanProperty, NumericProperty, OptionProperty, StringProperty
+from kivy.properties import BooleanProperty, ColorProperty, NumericProperty, OptionProperty, StringProperty
 from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.label import Label
@@ -103,6 +104,14 @@ class Pressable(Focusable, ButtonBehavior):
             self.dispatch("on_release")
 
 
+class Panel:
+    """A rounded ground with an edge, each seen where it has a colour."""
+
+    fill = ColorProperty((0, 0, 0, 0))
+    edge = ColorProperty((0, 0, 0, 0))
+    edge_width = NumericProperty(1)
+
+
 class Text(Label):
     """Text that wraps at the width it is given and takes the height it needs."""
 
@@ -126,7 +135,7 @@ class Buttons(BoxLayout):
     """Buttons side by side, or below each other where there is no room."""
 
 
-class Card(Stack):
+class Card(Panel, Stack):
     """A white panel."""
 
 
@@ -140,7 +149,7 @@ class StateCard(Card):
     colour = StringProperty("muted")
 
 
-class Note(BoxLayout):
+class Note(Panel, BoxLayout):
     """A coloured panel with a sign: something went well, wrong, or is worth knowing."""
 
     tone = OptionProperty("info", options=["info", "error", "success", "warning"])
@@ -153,16 +162,24 @@ class Bar(Widget):
     value = NumericProperty(0.0)
 
 
-class PushButton(Pressable, Label):
-    """A button with words on it."""
+class PushButton(Pressable, Panel, Label):
+    """A button with words on it; one that is not `there` takes no room."""
 
     kind = OptionProperty("secondary", options=["primary", "secondary", "quiet", "danger"])
+    there = BooleanProperty(True)
 
 
-class IconButton(Pressable, BoxLayout):
+def add_button(box: Widget, text: str, does: Callable[[], object], **values: Any) -> PushButton:
+    """A button below, or beside, what is in the box."""
+    button = PushButton(text=text, **values)
+    button.bind(on_release=lambda *_: does())
+    box.add_widget(button)
+    return button
+
+
+class IconButton(Pressable, Panel, BoxLayout):
     """A button with a sign or a letter or two; `label` says what it does, for tests and whoever reads screens aloud."""
 
-    framed = BooleanProperty(False)
     symbol = StringProperty("none")
     text = StringProperty("")
     label = StringProperty("")
@@ -175,9 +192,6 @@ class StepRow(BoxLayout):
     text = StringProperty("")
     detail = StringProperty("")
     inset = NumericProperty(0)
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
 
 
 _BORDER = 4

@@ -20,6 +20,8 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.relativelayout import RelativeLayout
 from kivy.uix.widget import Widget
 
+from trimask_client import Entry
+from trimask_mobile.kiosk.respondents import short_number
 from trimask_mobile.widgets.basics import Column, Focusable, Footer, Stack
 from trimask_mobile.widgets.look import load_kv
 
@@ -210,14 +212,16 @@ class KeepRow(Stack):
     guide = ObjectProperty(None)
 
 
-def offer_to_keep(box: BoxLayout, guide: object, *, offered: bool, kept: bool, text: str) -> None:
-    """The choice in a box of its own, or an empty box where there is none to make."""
-    if offered != bool(box.children):
+def offer_to_keep(box: BoxLayout, guide: Any, entry: Entry | None) -> None:
+    """The choice in a box of its own, in a session with a submission to keep; else an empty box."""
+    if entry is None or guide.shown.mode != "session":
         box.clear_widgets()
-        if offered:
-            box.add_widget(KeepRow(guide=guide))
-    for row in box.children:
-        row.kept, row.text = kept, text
+        return
+    row = box.children[0] if box.children else KeepRow(guide=guide)
+    if not box.children:
+        box.add_widget(row)
+    row.kept = guide.kiosk.keep_receipt
+    row.text = guide.shown.words.say("session.keep.text", number=short_number(entry.submission_id))
 
 
 load_kv(__file__)

@@ -13,7 +13,7 @@ from trimask_core.form.form import Asked
 from trimask_core.form.parse_input import date_order, show_number
 from trimask_mobile.model.words import listed_months
 from trimask_mobile.platforms import decimal_keypad
-from trimask_mobile.widgets.basics import Focusable, Pressable, PushButton, Stack, Text
+from trimask_mobile.widgets.basics import Focusable, Panel, Pressable, PushButton, Stack, Text, add_button
 from trimask_mobile.widgets.look import load_kv
 
 
@@ -48,7 +48,7 @@ class Field(Focusable, TextInput):
             decimal_keypad()
 
 
-class Choice(Pressable, BoxLayout):
+class Choice(Pressable, Panel, BoxLayout):
     """One answer of several, as wide as the page and easy to hit."""
 
     text = StringProperty("")
@@ -297,14 +297,12 @@ class QuestionBox(Stack):
         found.bind(on_choose=lambda *_: self._give(list(found.chosen) if several else found.chosen[0]))
         box.add_widget(found)
         if not several and not self.asked.required:
-            clear = PushButton(text=self._guide.shown.words.say("question.clear"), kind="quiet")
 
-            def empty(*_: object) -> None:
+            def empty() -> None:
                 found.chosen = []
                 self._give(None)
 
-            clear.bind(on_release=empty)
-            box.add_widget(clear)
+            add_button(box, self._guide.shown.words.say("question.clear"), empty, kind="quiet")
         return box
 
     def _date(self, value: Any) -> Widget:
