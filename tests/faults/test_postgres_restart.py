@@ -24,7 +24,7 @@ _UNDER_WAY = "SELECT count(*) FROM trimask_collector.blocks WHERE state = 'plann
 
 def _stop_in_the_middle_of_a_block(lab: Lab, server: LocalPostgres, how: signal.Signals) -> None:
     """Stop the server the moment a try at a block is seen to have begun, leave it down for a while, start it again."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     with psycopg.connect(lab.database, autocommit=True) as watching:
         while watching.execute(_UNDER_WAY).fetchone() == (0,):
             assert time.monotonic() < deadline, "no try at a block was begun"

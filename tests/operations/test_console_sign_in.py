@@ -130,5 +130,5 @@ def test_who_the_institution_lets_in_sees_the_console_and_nobody_else(
                 assert signed.study.title not in text
         browser.close()
     # What the proxy does not pass on stays inside.
-    with urllib.request.urlopen(f"{ops_lab.http('collector')}/metrics", timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(f"{ops_lab.http('collector')}/metrics", timeout=patience(10)) as answer:  # noqa: S310
         assert answer.status == 200

@@ -107,7 +107,7 @@ class LocalPostgres:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, **self._as
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience(60)
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url()):
                 return

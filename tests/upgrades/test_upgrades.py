@@ -17,6 +17,7 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.refusals import Reason
 from trimask_frozen import LATE, PUBLISHED, SUITES, WAITING, Frozen, answers, exactly, opened
+from trimask_patience import patience
 from trimask_server.store import database
 from trimask_server.store.interface import portable
 from trimask_server.store.sqlite import SqliteStore
@@ -82,13 +83,13 @@ def test_the_next_version_beside_this_one(tmp_path: Path) -> None:
         with lab.channel_as("R1", "R2") as channel:
             call = channel.unary_unary("/trimask_proto.v1.NextService/Next")
             with pytest.raises(grpc.RpcError) as caught:
-                call(b"", timeout=10)
+                call(b"", timeout=patience(10))
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
         peers = lab.node("R1").context.peers
 
         async def ask() -> None:
             channel = peers.channel(lab.parties["R2"])
-            await peers.call(channel.unary_unary("/trimask_proto.v1.NextService/Next"), b"", 10)
+            await peers.call(channel.unary_unary("/trimask_proto.v1.NextService/Next"), b"", patience(10))
 
         with pytest.raises(Refused, match="its operator has to upgrade it") as refused:
             lab.on_loop(ask())
