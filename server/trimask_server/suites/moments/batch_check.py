@@ -342,16 +342,34 @@ class Rounds:
     async def _open_now(self, study: Study, batch_id: bytes) -> _Opened:
         node = self._node
         key = await self._key_exchange.challenge_key(study)
-        rows = await self._rows.start(study.id, batch_id)
-        provider = int(node.role_in(study)[1:])
-        return await node.workers.run(self._read, study, provider, key, rows)
+        provider, opened = int(node.role_in(study)[1:]), dict[bytes, bytes]()
 
-    def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
-        ring, just_opened, layout = self._key_ring.ring, self._key_ring.just_opened, study.moments.layout
+        def has(submission_id: bytes, digest: bytes) -> bool:
+            info = component_info(study.binding, provider, submission_id)
+            payload = self._key_ring.just_opened.take(info, digest)
+            if payload is not None:
+                opened[submission_id] = payload
+            return submission_id in opened  # also when the transaction is run again
+
+        rows = await self._rows.start(study.id, batch_id, has=has)
+        return await node.workers.run(self._read, study, provider, key, rows, opened)
+
+    def _read(
+        self,
+        study: Study,
+        provider: int,
+        key: bytes,
+        rows: list[tuple[bytes, bytes]],
+        opened: Mapping[bytes, bytes],
+    ) -> _Opened:
+        ring, layout = self._key_ring.ring, study.moments.layout
         ids, payloads = [submission_id for submission_id, _ in rows], []
         for submission_id, sealed in rows:
-            info = component_info(study.binding, provider, submission_id)
-            payloads.append(just_opened.take(info, sealed) or ring.open_held(sealed, info, study.sealing))
+            payload = opened.get(submission_id)
+            if payload is None:
+                info = component_info(study.binding, provider, submission_id)
+                payload = ring.open_held(sealed, info, study.sealing)
+            payloads.append(payload)
         shares = read_shares(payloads, provider, len(study.right), layout)
         checker = BatchChecker(study.id, layout, provider, key)
         return _Opened(ids, shares, checker.form_values(ids, shares))
