@@ -68,17 +68,20 @@ def _again(i: int) -> dict[str, object]:
     return answers(np.random.default_rng([i, 7]))
 
 
-def _sent_moments(study: Study, made: int, people: int) -> NDArray[np.float64]:
-    """Second moments of the answers of `people_of`."""
+def _sent_moments(study: Study, made: int, people: int) -> tuple[NDArray[np.float64], float]:
+    """Second moments of the answers of `people_of`; and how many times the variance of the noise is that of as many people
+    who each draw their own: in the rows suite those who are sent again have the noise that they had."""
     rng, later = np.random.default_rng(made), Counter(i % made for i in range(people - made))
     everybody = [(answers(rng), 1) for _ in range(made)] + [(_again(i), n) for i, n in later.items()]
     rows = np.array([study.schema.encode(one) for one, _ in everybody])
-    found: NDArray[np.float64] = rows.T @ (rows * np.array([[n] for _, n in everybody]))
-    return found
+    times = np.array([n for _, n in everybody], dtype=float)
+    repeated = float(times @ times / people) if study.suite.name == "rows" else 1.0
+    return rows.T @ (rows * times[:, None]), repeated
 
 
-def _hold(live: Live, study: Study, ids: set[bytes], sent: NDArray[np.float64]) -> None:
+def _hold(live: Live, study: Study, ids: set[bytes], made: int) -> None:
     """The published dataset against what was sent; AssertionError if it is something else."""
+    sent, repeated = _sent_moments(study, made, len(ids))
     party, roots = study.collector, live.folder / "authority" / "ca.pem"
     with trimask.connect(party.address, roots=roots, tls_name=party.tls_name, cache=live.folder) as there:
         (info,) = there.datasets(study.id)
@@ -88,7 +91,7 @@ def _hold(live: Live, study: Study, ids: set[bytes], sent: NDArray[np.float64]) 
         each = zip(range(0, len(block.ids), SUBMISSION_ID_BYTES), block.accepted, strict=True)
         counted.update(block.ids[at : at + SUBMISSION_ID_BYTES] for at, good in each if good)
     cells = np.eye(width * width).reshape(width, width, width, width)[np.triu_indices(width)]
-    noise = np.sqrt(data.moments.law.variance((cells + cells.transpose(0, 2, 1)) / 2))
+    noise = np.sqrt(repeated * data.moments.law.variance((cells + cells.transpose(0, 2, 1)) / 2))
     off = np.abs(data.moments.gram - sent)[np.triu_indices(width)]
     far = max(
         (one / sd if sd else float(one > 1e-6 * len(ids)) * 1e9) for one, sd in zip(off, noise, strict=True)
@@ -178,7 +181,7 @@ def _run(
     )
     print(json.dumps(found[-1]), flush=True)
     _print_growth(found)
-    _hold(live, study, ids, _sent_moments(study, len(first), options.people))
+    _hold(live, study, ids, len(first))
     return found
 
 
