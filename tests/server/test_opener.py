@@ -91,14 +91,15 @@ def test_no_key_is_shown() -> None:
 def test_what_was_opened_is_handed_over_once_and_only_for_the_same_bytes() -> None:
     async def course() -> None:
         kept = JustOpened()
+        sealed, other = (hashlib.sha256(word).digest() for word in (b"sealed", b"other bytes"))
         for info in (b"1", b"2", b"3"):
-            kept.keep(info, hashlib.sha256(b"sealed").digest(), b"plain")
-        assert kept.take(b"1", b"sealed") == b"plain"
-        assert kept.take(b"1", b"sealed") is None
-        assert kept.take(b"2", b"other bytes") is None
-        assert kept.take(b"2", b"sealed") is None
+            kept.keep(info, sealed, b"plain")
+        assert kept.take(b"1", sealed) == b"plain"
+        assert kept.take(b"1", sealed) is None
+        assert kept.take(b"2", other) is None
+        assert kept.take(b"2", sealed) is None
         kept.forget(b"3")  # its person withdrew
-        assert kept.take(b"3", b"sealed") is None
+        assert kept.take(b"3", sealed) is None
         assert (kept._kept, kept._bytes) == ({}, 0)
         assert kept._timer is not None
         kept._timer.cancel()

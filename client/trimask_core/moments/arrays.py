@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import Stream
-from trimask_core.moments.field import ELEMENT_BYTES, P, expand_elements
+from trimask_core.moments.field import ELEMENT_BYTES, P, expand_elements, inverse, node_weights
 
 Elements = NDArray[np.uint64]
 Limbs = NDArray[np.float64]
@@ -128,3 +128,40 @@ def times(one: Elements, other: Elements) -> Elements:
     high: Elements = (a * c << np.uint64(3)) % _PRIME
     total: Elements = _reduce(high + _rotate(middle % _PRIME, 32)) + low
     return _reduce(total)
+
+
+def inverses(values: Elements) -> Elements:
+    """Every inverse, none being zero: products of two, of four and so on, one inverse, and down again."""
+    one = np.ones(1, dtype=np.uint64)
+    levels = [values.reshape(-1)]
+    while len(levels[-1]) > 1:
+        if len(levels[-1]) % 2:
+            levels[-1] = np.concatenate((levels[-1], one))
+        levels.append(times(levels[-1][::2], levels[-1][1::2]))
+    found = np.array([inverse(int(levels.pop()[0]))], dtype=np.uint64)
+    for level in reversed(levels):
+        below, above = np.empty_like(level), found[: len(level) // 2]
+        below[::2], below[1::2] = times(above, level[1::2]), times(above, level[::2])
+        found = below
+    return found[: values.size].reshape(values.shape)
+
+
+def bases_at(degree: int, points: Elements) -> tuple[Elements, Elements]:
+    """A row for each of many points outside the nodes: what `trimask_core.moments.field.bases_at` gives for one."""
+    differences = _reduce(points[:, None] + (_PRIME - np.arange(2 * degree + 1, dtype=np.uint64)))
+    inverted = inverses(differences)
+    low = slice(degree + 1)
+    return (
+        _basis(differences[:, low], inverted[:, low]),
+        _basis(differences, inverted),
+    )
+
+
+def _basis(differences: Elements, inverted: Elements) -> Elements:
+    product = differences
+    while product.shape[1] > 1:
+        if product.shape[1] % 2:
+            product = np.hstack([product, np.ones((len(product), 1), dtype=np.uint64)])
+        product = times(product[:, ::2], product[:, 1::2])
+    weights = np.array(node_weights(differences.shape[1] - 1), dtype=np.uint64)
+    return times(times(inverted, product), weights)

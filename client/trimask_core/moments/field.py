@@ -104,7 +104,7 @@ def _small_inverses(largest: int, p: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _weights(degree: int, p: int) -> tuple[int, ...]:
+def node_weights(degree: int, p: int = P) -> tuple[int, ...]:
     """w_0..w_d."""
     inverses = _small_inverses(degree, p)
     one_over_factorial = [1, *accumulate(inverses[1:], lambda product, factor: product * factor % p)]
@@ -119,7 +119,7 @@ def extend(values: Sequence[int], p: int = P) -> list[int]:
     degree = len(values) - 1
     if degree < 1:
         return []
-    weighted = [value * weight % p for value, weight in zip(values, _weights(degree, p), strict=True)]
+    weighted = [value * weight % p for value, weight in zip(values, node_weights(degree, p), strict=True)]
     falling = _small_inverses(2 * degree, p)[:0:-1]  # 1/(2d), ..., 1/1
     product = 1  # prod_i (x - i) over the nodes, first at x = d + 1
     for difference in range(2, degree + 2):
@@ -159,5 +159,5 @@ def _basis(degree: int, differences: Sequence[int], inverses: Sequence[int], p: 
         product = product * difference % p
     return [
         product * weight % p * inverted % p
-        for weight, inverted in zip(_weights(degree, p), inverses, strict=True)
+        for weight, inverted in zip(node_weights(degree, p), inverses, strict=True)
     ]

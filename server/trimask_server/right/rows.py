@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,9 @@ from trimask_server.store.held_blocks import HeldState
 from trimask_server.store.interface import Store, Transaction
 
 _AT_ONCE = 500  # rows named in one statement
+Has = Callable[
+    [bytes, bytes], bool
+]  # whether a caller has the payload of an id, and of a hash of its sealed bytes
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class RowStore:
     audit: AuditLog | None = None
     # Unwrapped once a study: an insert costs one encryption. Only keys that are committed are here.
     _intake: dict[bytes, DataKey] = field(default_factory=dict, init=False, repr=False)
+    # Blocks that this process has erased, from the disk too, and is to be told to erase once more.
+    scrubbed: set[bytes] = field(default_factory=set, init=False, repr=False)
 
     async def refuse_conflict(self, study_id: bytes, submission_id: bytes, payload: bytes) -> int | None:
         """Refuse bytes other than those accepted under this id; when these were accepted, if they were."""
@@ -84,16 +89,9 @@ class RowStore:
         """Store (id, sealed component, digest, admission), all in one transaction; what `insert` says of each."""
         key = self._intake.get(study_id) or await self._intake_key(study_id)
         arrivals = [
-            Arrival(
-                study_id,
-                name,
-                b"" if key is None else key.encrypt(sealed, name),
-                digest,
-                now_ms,
-                admission,
-                together=True,
-            )
+            Arrival(study_id, name, stored, digest, now_ms, admission, together=True)
             for name, sealed, digest, admission in rows
+            for stored in (b"" if key is None else key.encrypt(sealed, name),)
         ]
         if key is None:
             return await self.database.write(lambda tx: [first_time(tx, arrival) for arrival in arrivals])
@@ -323,12 +321,12 @@ class RowStore:
         destroy_keys(tx, study_id, [block_scope(block_id)])
 
     async def start(
-        self, study_id: bytes, block_id: bytes, plan: bytes | None = None
+        self, study_id: bytes, block_id: bytes, plan: bytes | None = None, has: Has | None = None
     ) -> list[tuple[bytes, bytes]]:
         """Note that masking begins, and (id, sealed payload) of the block's rows, sorted by id.
 
         `plan` is the hash of the plan that the attempt is at (`protocol.plans.plan_hash`); it must be the one bound here.
-        Without it, the caller compares the ids with others' itself.
+        Without it, the caller compares the ids with others' itself. What it `has` is not read, and nothing in its place.
         """
 
         def write(tx: Transaction) -> list[tuple[bytes, bytes]]:
@@ -340,15 +338,17 @@ class RowStore:
             if plan is not None and plan != plan_hash(study_id, block_id, block.submission_ids):
                 raise Refused(Reason.OUT_OF_STEP, "this provider was given another plan for that block")
             found = tx.rows(
-                "SELECT submission_id, payload FROM submissions WHERE block_id = ? AND payload IS NOT NULL"
+                "SELECT submission_id, payload_hash FROM submissions WHERE block_id = ? AND payload IS NOT NULL"
                 " ORDER BY submission_id",
                 (block_id,),
             )
             _require_all([bytes(name) for name, _ in found], split_ids(block.submission_ids))
             if block.state is not HeldState.STARTED:
                 held_blocks.move(tx, block_id, HeldState.STARTED)
-            key = self.vault.find(tx, study_id, block_scope(block_id))
-            return [(row[0], _plain(key, *row)) for row in found]
+            read = [name for name, digest in found if has is None or not has(name, digest)]
+            key = self.vault.find(tx, study_id, block_scope(block_id)) if read else None
+            sealed = {name: _plain(key, name, row[1]) for name, row in _rows(tx, study_id, read).items()}
+            return [(name, sealed.get(name, b"")) for name, _ in found]
 
         return await self.database.write(write)
 
@@ -359,9 +359,11 @@ class RowStore:
         from before the plan: rows it has are erased, and ids it has not seen are used up. A plan with a row of another
         block that is not erased is refused.
         """
-
         rows = await self.database.write(lambda tx: self.erase_block_in(tx, study_id, block_id, ids))
-        await self.database.scrub()
+        if block_id in self.scrubbed:
+            self.scrubbed.remove(block_id)
+        else:
+            await self.database.scrub()
         return rows
 
     def erase_block_in(

@@ -302,13 +302,13 @@ class JustOpened:
         if self._timer is None:
             self._timer = loop.call_later(_KEPT_SECONDS, self._sweep, loop)
 
-    def take(self, info: bytes, sealed: bytes) -> bytes | None:
-        """The payload of a component, which is then no longer kept; None if it is not here."""
+    def take(self, info: bytes, digest: bytes) -> bytes | None:
+        """The payload of a component of this hash, which is then no longer kept; None if it is not here."""
         with self._lock:
             if info not in self._kept:
                 return None
-            _, digest, payload = self._drop(info)
-        return payload if hashlib.sha256(sealed).digest() == digest else None
+            _, opened, payload = self._drop(info)
+        return payload if digest == opened else None
 
     def forget(self, info: bytes) -> None:
         """Drop a payload, if it is here."""

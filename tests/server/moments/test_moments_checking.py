@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
+from moments_cases import random_effects, random_layout, random_schema
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.moments import field
 from trimask_core.moments.arrays import (
+    bases_at,
     column_sums,
     expand_seeds,
+    inverses,
     limbs,
     product,
     read_vectors,
     sums_of_products,
 )
-from trimask_core.moments.check import bucket_of, challenge_key, derive_challenge, forms
+from trimask_core.moments.check import bucket_of, challenge_key, derive_challenge, forms, supports
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report, share_payloads, split
 from trimask_core.study.schema import Attribute, Schema
+from trimask_core.study.weight import Weight
 from trimask_server.suites.moments.batch_check import (
     BatchChecker,
     HeldForms,
+    forms_of,
     pack_values,
     read_shares,
     sum_accepted,
@@ -39,6 +47,7 @@ SCHEMA = Schema(
         Attribute("region", "categorical", levels=("north", "south", "west")),
     )
 )
+WEIGHTS = (Weight("age", (), 100), Weight("region", (1.0, 2.5, 4.0), 100))
 PEOPLE = [
     {"age": 20 + i, "bmi": 20.5 + i / 8, "smoker": i % 2, "region": ("north", "south", "west")[i % 3]}
     for i in range(24)
@@ -144,3 +153,33 @@ def test_forms_of_another_number_of_reports_are_refused() -> None:
 def test_a_checker_shows_no_key() -> None:
     checker = BatchChecker(STUDY, MomentsLayout.of(SCHEMA), 1, b"k" * 32)
     assert "kkkk" not in repr(checker)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17])
+def test_inverses_and_bases_are_those_of_the_core(count: int) -> None:
+    values = random_elements((count, 5), count) % (P - 1) + 1
+    assert inverses(values).tolist() == [field.batch_inverse(row) for row in values.tolist()]
+    points = values[:, 0] + 40
+    for degree in (1, 2, 7, 20):
+        low, whole = bases_at(degree, points % P)
+        expected = [field.bases_at(degree, int(point)) for point in points % P]
+        assert list(zip(low.tolist(), whole.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("kind", ["plain", "ball", "effects", "effects in a ball", "weighted"])
+def test_forms_under_many_challenges_are_those_of_the_core(kind: str) -> None:
+    random = Random(f"forms {kind}")
+    for _ in range(4):
+        schema = random_effects(random) if "effects" in kind else random_schema(random)
+        if kind == "weighted":
+            layout = MomentsLayout.of(SCHEMA, weight=random.choice(WEIGHTS))
+        else:
+            layout = random_layout(random, schema, "ball" in kind) or MomentsLayout.of(SCHEMA)
+        drawn = [derive_challenge(bytes(32), STUDY, bucket, layout) for bucket in (0, 1, 128, 255)]
+        expected = []
+        for challenge in drawn:
+            one = forms(layout, challenge)
+            over = zip(one.coefficients, supports(layout), strict=True)
+            expected.append([*one.constants, *(row[index] for row, part in over for index in part)])
+        assert forms_of(layout, drawn).tolist() == expected
+        assert forms_of(layout, drawn[:1]).tolist() == expected[:1]

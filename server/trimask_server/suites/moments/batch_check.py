@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise, starmap
+from operator import mul
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,12 +31,14 @@ from trimask_core.crypto.identity import verify
 from trimask_core.crypto.sealing import component_info, seal
 from trimask_core.moments.arrays import (
     Elements,
+    bases_at,
     column_sums,
     expand_seeds,
     read_vectors,
     sums_of_products,
+    times,
 )
-from trimask_core.moments.check import FORMS, bucket_of, derive_challenge, forms, supports, verdict
+from trimask_core.moments.check import FORMS, Challenge, bucket_of, derive_challenge, supports, verdict
 from trimask_core.moments.field import ELEMENT_BYTES, P, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import check_share_form
@@ -80,27 +83,26 @@ class BatchChecker:
         at_once = max(1, _ELEMENTS_AT_ONCE // len(where))
         for first in range(0, len(ids), at_once):
             some = slice(first, first + at_once)
-            under = np.stack([self._forms(bucket_of(submission_id)) for submission_id in ids[some]])
+            under = self._forms([bucket_of(submission_id) for submission_id in ids[some]])
             found = sums_of_products(shares[some].take(where, axis=1), under[:, constants:], parts)
             if self.provider == 1:
                 found = (found + under[:, :constants]) % np.uint64(P)
             values += map(tuple, found.tolist())
         return values
 
-    def _forms(self, bucket: int) -> Elements:
-        """The forms of a bucket: their constants, then their coefficients over `_supports`."""
-        name = (self.study_id, self.key, bucket)
-        found = _held_forms.get(name)
-        if found is None:
-            made = forms(self.layout, derive_challenge(self.key, self.study_id, bucket, self.layout))
-            where, parts = _supports(self.layout)
-            over = [
-                row[index]
-                for row, part in zip(made.coefficients, parts, strict=True)
-                for index in where[part].tolist()
-            ]
-            found = _held_forms.put(name, np.array([*made.constants, *over], dtype=np.uint64))
-        return found
+    def _forms(self, buckets: Sequence[int]) -> Elements:
+        """The forms of each report's bucket: their constants, then their coefficients over `_supports`."""
+        held: dict[int, Elements] = {}
+        for bucket in set(buckets):
+            found = _held_forms.get((self.study_id, self.key, bucket))
+            if found is not None:
+                held[bucket] = found
+        missing = sorted(set(buckets) - held.keys())
+        if missing:
+            drawn = [derive_challenge(self.key, self.study_id, bucket, self.layout) for bucket in missing]
+            for bucket, made in zip(missing, forms_of(self.layout, drawn), strict=True):
+                held[bucket] = _held_forms.put((self.study_id, self.key, bucket), made.copy())
+        return np.stack([held[bucket] for bucket in buckets])
 
 
 _ELEMENTS_AT_ONCE = 1 << 15  # what its limbs take stays in a processor's cache
@@ -114,6 +116,70 @@ def _supports(layout: MomentsLayout) -> tuple[NDArray[np.int64], list[slice]]:
     ends = [0, *accumulate(map(len, each))]
     where = np.array([index for one in each for index in one], dtype=np.int64)
     return where, list(starmap(slice, pairwise(ends)))
+
+
+@lru_cache(maxsize=8)
+def _linear_terms(layout: MomentsLayout) -> tuple[list[_Term], list[_Term]]:
+    """s by the columns' weights, and lambda by those of the linear checks."""
+    of_s, *_, of_lambda = supports(layout)
+    return (
+        _by_turn(of_s, layout.terms),
+        _by_turn(of_lambda, [check.terms for check in layout.linear_checks]),
+    )
+
+
+_Term = tuple[NDArray[np.int64], NDArray[np.int64], Elements]
+
+
+def _by_turn(support: Sequence[int], terms: Sequence[Sequence[tuple[int, int]]]) -> list[_Term]:
+    """(places in the support, which weight, coefficients) in as many turns as one element has terms."""
+    place_of = {index: place for place, index in enumerate(support)}
+    turns: list[list[tuple[int, int, int]]] = []
+    seen = Counter[int]()
+    for which, one in enumerate(terms):
+        for index, coefficient in one:
+            if seen[index] == len(turns):
+                turns.append([])
+            turns[seen[index]].append((place_of[index], which, coefficient % P))
+            seen[index] += 1
+    return [
+        (np.array(places), np.array(which), np.array(coefficients, dtype=np.uint64))
+        for places, which, coefficients in (zip(*turn, strict=True) for turn in turns)
+    ]
+
+
+def _add_terms(total: Elements, terms: Sequence[_Term], weights: Elements) -> None:
+    for places, which, coefficients in terms:
+        total[:, places] = (total[:, places] + times(weights[:, which], coefficients)) % np.uint64(P)
+
+
+def forms_of(layout: MomentsLayout, challenges: Sequence[Challenge]) -> Elements:
+    """The five forms under each of many challenges: what `trimask_core.moments.check.forms` gives, a row each, first the
+    constants, then the coefficients over `_supports`."""
+    where, (s, quadratic, phi, eta, linear) = _supports(layout)
+    of_s, of_lambda = _linear_terms(layout)
+    u, u_rho, r, g = (
+        np.array([getattr(one, name) for one in challenges], dtype=np.uint64)
+        for name in ("u", "u_rho", "r", "g")
+    )
+    made = np.zeros((len(challenges), len(FORMS) + len(where)), dtype=np.uint64)
+    over, u_rho = made[:, len(FORMS) :], u_rho[:, None]
+    made[:, 0] = [-sum(map(mul, one.u, (c.offset for c in layout.proved))) % P for one in challenges]
+    made[:, -len(where) - 1] = [
+        -sum(map(mul, one.g, (check.total for check in layout.linear_checks))) % P for one in challenges
+    ]
+    _add_terms(over[:, s], of_s, u)
+    over[:, s.start + int(np.searchsorted(where[s], layout.rho))] = u_rho[:, 0]
+    low, high = np.triu_indices(layout.size)
+    hidden, squared = times(u, u_rho), times(u_rho, u_rho)
+    both = np.hstack([times(u[:, low], u[:, high]), hidden, squared])
+    once = np.hstack([low == high, np.zeros(layout.size, dtype=bool), True])
+    over[:, quadratic] = np.where(once, both, 2 * both % np.uint64(P))
+    at_bits, at_all = bases_at(layout.bits, r)
+    over[:, phi] = np.roll(at_bits, -1, axis=1)  # f(0) stands behind the bits
+    over[:, eta] = np.hstack([at_all[:, :1], at_all[:, layout.bits + 1 :]])
+    _add_terms(over[:, linear], of_lambda, g)
+    return made
 
 
 class HeldForms:
@@ -276,16 +342,34 @@ class Rounds:
     async def _open_now(self, study: Study, batch_id: bytes) -> _Opened:
         node = self._node
         key = await self._key_exchange.challenge_key(study)
-        rows = await self._rows.start(study.id, batch_id)
-        provider = int(node.role_in(study)[1:])
-        return await node.workers.run(self._read, study, provider, key, rows)
+        provider, opened = int(node.role_in(study)[1:]), dict[bytes, bytes]()
 
-    def _read(self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes]]) -> _Opened:
-        ring, just_opened, layout = self._key_ring.ring, self._key_ring.just_opened, study.moments.layout
+        def has(submission_id: bytes, digest: bytes) -> bool:
+            info = component_info(study.binding, provider, submission_id)
+            payload = self._key_ring.just_opened.take(info, digest)
+            if payload is not None:
+                opened[submission_id] = payload
+            return submission_id in opened  # also when the transaction is run again
+
+        rows = await self._rows.start(study.id, batch_id, has=has)
+        return await node.workers.run(self._read, study, provider, key, rows, opened)
+
+    def _read(
+        self,
+        study: Study,
+        provider: int,
+        key: bytes,
+        rows: list[tuple[bytes, bytes]],
+        opened: Mapping[bytes, bytes],
+    ) -> _Opened:
+        ring, layout = self._key_ring.ring, study.moments.layout
         ids, payloads = [submission_id for submission_id, _ in rows], []
         for submission_id, sealed in rows:
-            info = component_info(study.binding, provider, submission_id)
-            payloads.append(just_opened.take(info, sealed) or ring.open_held(sealed, info, study.sealing))
+            payload = opened.get(submission_id)
+            if payload is None:
+                info = component_info(study.binding, provider, submission_id)
+                payload = ring.open_held(sealed, info, study.sealing)
+            payloads.append(payload)
         shares = read_shares(payloads, provider, len(study.right), layout)
         checker = BatchChecker(study.id, layout, provider, key)
         return _Opened(ids, shares, checker.form_values(ids, shares))

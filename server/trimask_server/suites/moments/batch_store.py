@@ -249,6 +249,7 @@ class BatchStore:
         done = await self.database.write(write)
         if done:
             await self.database.scrub()
+            self.rows.scrubbed.add(batch_id)
         return done
 
     async def disagree(self, study_id: bytes, batch_id: bytes, role: str) -> None:
