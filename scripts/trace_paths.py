@@ -47,7 +47,9 @@ class Trace:
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or not self.on or not code.co_flags & inspect.CO_OPTIMIZED:  # functions alone have the flag
+        if (
+            event != "call" or not self.on or not code.co_flags & inspect.CO_OPTIMIZED
+        ):  # functions alone have the flag
             return
         if file := self._file(code.co_filename):
             self.functions.setdefault((file, code.co_qualname))

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import settings
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings

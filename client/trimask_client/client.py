@@ -29,8 +29,7 @@ from trimask_core.basics.errors import (
 )
 from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, Sealing, sealing_key_message
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES, Sealing, sealing_key_message, verify
 from trimask_core.explain.statement import explain_study
 from trimask_core.study.definition import Study, check_study_id
 from trimask_core.study.signed import SignedStudy

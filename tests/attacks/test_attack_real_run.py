@@ -28,7 +28,7 @@ from trimask_attacks import (
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.rows.collusion import minimal_coalitions
 from trimask_core.rows.rotation import HaarFrame
 from trimask_core.study.definition import Study

@@ -19,7 +19,7 @@ from trimask_client.gateway import SUBMIT_MANY_METHOD, Gateway
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import admission_key
 from trimask_core.submit.invitation import Invitation
 from trimask_core.submit.receipt import Receipt, read_receipt

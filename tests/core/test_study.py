@@ -14,7 +14,7 @@ import pytest
 
 from trimask_core.basics.errors import ApprovalError, ImpossibleStudy, StudyError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.schema import Attribute, Schema

@@ -12,7 +12,7 @@ from scipy import stats
 
 from trimask_core.basics.errors import AnswerError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.rows.device import mask_row, noisy_answers
 from trimask_core.rows.payloads import read_component
 from trimask_core.study.definition import Study

@@ -17,7 +17,7 @@ from trimask_client.fetch import fetch_study
 from trimask_client.gateway import gateway_of
 from trimask_core.basics.errors import AnswerError, ApprovalError, StudyError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.moments.arrays import times
 from trimask_core.moments.check import challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P

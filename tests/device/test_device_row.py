@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trimask_core.basics.errors import ParameterError, StudyError, VerificationError
 from trimask_core.basics.noise import DiscreteGaussian
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.rows import device, rotation, shares
 from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.grid import Grid, frame_share

@@ -18,7 +18,7 @@ from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.rows.payloads import read_component
 from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse

@@ -18,8 +18,7 @@ from trimask_cli import owner
 from trimask_client import Client, SealedSubmission, Unreachable
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.crypto.keys import SigningKey, component_info, seal
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
 from trimask_core.rows.noise_columns import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from trimask_client import Client
 from trimask_client.grpc_channel import plain_errors
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.progress import sign_close
 from trimask_lab import Lab, some_people
 from trimask_patience import patience

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from moments_cases import random_answers, random_effects, random_schema
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.basics.randomness import RandomSource, Stream
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEALINGS,
     Sealing,
     SealingKey,
+    SigningKey,
     component_info,
     hpke_seal,
     hybrid_seal,

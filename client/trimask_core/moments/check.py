@@ -39,7 +39,7 @@ from pathlib import Path
 from trimask_core.basics.errors import ConfigError, ParameterError
 from trimask_core.basics.randomness import SEED_BYTES, Stream, derive_key
 from trimask_core.basics.refusals import Alarm
-from trimask_core.crypto.sealing import Sealing, SealingKey
+from trimask_core.crypto.keys import Sealing, SealingKey
 from trimask_core.moments.field import P, bases_at, draw
 from trimask_core.moments.layout import MomentsLayout
 

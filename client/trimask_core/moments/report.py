@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource
-from trimask_core.crypto.sealing import SEED, VECTOR, PayloadForm
+from trimask_core.crypto.keys import SEED, VECTOR, PayloadForm
 from trimask_core.moments.field import ELEMENT_BYTES, P, draw, expand_elements, extend, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.study.definition import Study

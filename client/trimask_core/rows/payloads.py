@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource
-from trimask_core.crypto.sealing import SEED, VECTOR, PayloadForm
+from trimask_core.crypto.keys import SEED, VECTOR, PayloadForm
 from trimask_core.rows.device import mask_row, noisy_answers, split_row
 from trimask_core.rows.tags import (
     TAG_BYTES,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trimask_core.basics.encoding import canonical_json, check_letters
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, SEALINGS, Sealing
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES, SEALINGS, Sealing
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.study.guarantee import Protection

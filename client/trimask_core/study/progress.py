@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, encode_bytes, read_json
 from trimask_core.basics.errors import ApprovalError, StudyError, VerificationError
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, encode_bytes, read_json
 from trimask_core.basics.errors import ParameterError, VerificationError
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.study.party import short_code
 

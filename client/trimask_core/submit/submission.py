@@ -13,7 +13,7 @@ from typing import Any
 from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEAL_OVERHEAD_BYTES,
     SEALINGS,
     Sealing,

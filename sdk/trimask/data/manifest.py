@@ -33,7 +33,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, read_json
 from trimask_core.basics.errors import TrimaskError, VerificationError
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,

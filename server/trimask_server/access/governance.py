@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_core.suites import payloads_of

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from trimask_core.basics.clock import Clock
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
 from trimask_core.submit.inclusion import BOUND
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES

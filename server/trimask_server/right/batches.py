@@ -26,7 +26,7 @@ from typing import Protocol
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import verify_close
 from trimask_core.submit.inclusion import plan_hash

@@ -29,13 +29,13 @@ from typing import Any, Literal
 from trimask_core.basics.errors import ConfigError, ParameterError, Refused, VerificationError
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.basics.refusals import Alarm, Reason
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     DOES_NOT_OPEN,
     SEALINGS,
     PayloadForm,
     Sealing,
     SealingKey,
+    SigningKey,
     component_info,
     sealing_key_id,
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEAL_OVERHEAD_BYTES,
     PayloadForm,
     component_info,

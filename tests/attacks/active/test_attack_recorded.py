@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from trimask_client import Client
 from trimask_client.transport import Endpoint, H2Transport
 from trimask_core.crypto import mlkem
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     Pairing,
     Sealing,
     SealingKey,

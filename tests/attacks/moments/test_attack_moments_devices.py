@@ -17,7 +17,7 @@ from trimask import fit
 from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import SEED, VECTOR
+from trimask_core.crypto.keys import SEED, VECTOR
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P
 from trimask_core.moments.field import signed as signed_value

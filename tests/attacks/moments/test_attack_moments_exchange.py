@@ -18,7 +18,7 @@ from trimask_client import Client
 from trimask_core.basics.encoding import decode_bytes
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import seal
+from trimask_core.crypto.keys import seal
 from trimask_core.moments.check import FILE_NAME, MomentsSecret
 from trimask_core.moments.field import P, pack
 from trimask_core.study.signed import approve

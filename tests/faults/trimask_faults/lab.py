@@ -15,7 +15,7 @@ from trimask_cli import owner
 from trimask_client import SealedSubmission
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, load_party, read_secret

@@ -9,7 +9,7 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import Pairing, Sealing
+from trimask_core.crypto.keys import Pairing, Sealing
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout

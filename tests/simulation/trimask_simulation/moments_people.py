@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from unittest import mock
 
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments import report as report_module
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P

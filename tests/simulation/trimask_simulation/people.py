@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments.check import MomentsSecret
 from trimask_core.rows import collusion
 from trimask_core.rows.grid import grid_exponent

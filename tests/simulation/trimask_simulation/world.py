@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from trimask_client import client as client_module
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
-from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.crypto.keys import hpke_seal
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import closing_of, sign_close
 from trimask_core.study.signed import SignedStudy

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.crypto.keys import component_info, seal, verify
 from trimask_core.moments.arrays import (
     Elements,
     column_sums,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.totals import (
     COMMITMENTS,

@@ -17,7 +17,7 @@ from typing import Any
 from trimask_core.basics.encoding import encode_bytes
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import ImpossibleStudy, Refused, TrimaskError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.rows.payloads import TagPart, read_components, read_tags
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study

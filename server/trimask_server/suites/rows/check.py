@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import HaarFrame, Matrix

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SEED_BYTES
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import Pairing, SealingKey, require_kind
+from trimask_core.crypto.keys import Pairing, SealingKey, require_kind, verify
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.rotation import Matrix
 from trimask_core.rows.tags import ELEMENT_BYTES, write_elements
