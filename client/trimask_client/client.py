@@ -32,8 +32,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import PUBLIC_KEY_BYTES, Sealing, sealing_key_message, verify
 from trimask_core.explain.statement import explain_study
 from trimask_core.study.definition import Study, check_study_id
-from trimask_core.study.signed import SignedStudy
-from trimask_core.study.verify_guarantee import check_claims
+from trimask_core.study.signed import SignedStudy, check_claims
 from trimask_core.submit.institutions import Directory, Standing, known_parties, require_known
 from trimask_core.submit.invitation import Invitation
 from trimask_core.submit.receipt import (

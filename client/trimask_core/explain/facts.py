@@ -30,7 +30,7 @@ from trimask_core.rows.collusion import CollusionReport
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import STEPS, Guarantee, Step, best_guess, guess_of_100, phi, step_of
-from trimask_core.study.verify_guarantee import gaussian_delta, masked_delta, moments_noise
+from trimask_core.study.signed import gaussian_delta, masked_delta, moments_noise
 from trimask_core.suites import collusion_of
 
 Viewer = Literal["public", "collector", "everybody"]
