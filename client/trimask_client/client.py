@@ -35,13 +35,14 @@ from trimask_core.study.definition import Study, check_study_id
 from trimask_core.study.signed import SignedStudy, check_claims
 from trimask_core.submit.institutions import Directory, Standing, known_parties, require_known
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
     ProviderReceipt,
     ProviderWithdrawal,
     Receipt,
+    SealedSubmission,
+    build_submission,
     submission_id_of,
 )
-from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import (
     GetSealingKeysResponse,
     SubmitRequest,

@@ -22,7 +22,7 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import admission_key
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import Receipt, read_receipt
+from trimask_core.submit.submission import Receipt, read_receipt
 from trimask_patience import until
 from trimask_proto.v1.submission_pb2 import SubmitManyRequest, SubmitManyResponse
 

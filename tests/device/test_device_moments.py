@@ -25,8 +25,7 @@ from trimask_core.moments.report import read_share
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Link
-from trimask_core.submit.receipt import Receipt
-from trimask_core.submit.submission import build_submission
+from trimask_core.submit.submission import Receipt, build_submission
 from trimask_core.suites import check_payload, payloads_of
 from trimask_terminal.device.program import main
 

@@ -20,7 +20,7 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import component_info
 from trimask_core.rows.payloads import read_component
-from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
+from trimask_core.submit.submission import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
 KEY = bytes(range(32))

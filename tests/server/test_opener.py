@@ -11,7 +11,7 @@ import pytest
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.crypto.keys import PayloadForm, SealingKey, SigningKey, component_info, seal
-from trimask_core.submit.receipt import receipt_message
+from trimask_core.submit.submission import receipt_message
 from trimask_server.right import sealing_keys
 from trimask_server.right.sealing_keys import JustOpened, Opened, OpeningKeys, Parcel, open_all, open_parcel
 

@@ -46,8 +46,7 @@ from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Schema
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_core.study.weight import Weight
-from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES, submission_id_of
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, submission_id_of
 from trimask_core.suites import payloads_of
 from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 

@@ -34,7 +34,7 @@ from trimask_core.submit.invitation import (
     invited_message,
     signed_digests,
 )
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
     ProviderReceipt,
     Receipt,
     receipt_digest_message,

@@ -20,8 +20,7 @@ from trimask_core.rows.rotation import SecureNormals
 from trimask_core.rows.shares import check_headroom, expand_components, tag_components
 from trimask_core.rows.tags import draw_keys
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
-from trimask_core.submit.submission import SealedSubmission, seal_under
+from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, seal_under
 
 _BATCH = 32  # rows made at a time: what is worked out of them stays in cache
 

@@ -7,14 +7,15 @@ signed with the study's id, so that there is one key for ever and nobody learns 
 (docs/theory/verified-moments.md#one-challenge).
 
 Does a study's promise follow from its noise? Institutions recompute it before they sign
-(`trimask_theory.planning.study_plan.verify_guarantees`). A device repeats it by other means, without a
-statistics library: the rows suite by the delta below, the moments suite by the Gaussian mechanism's own curve. A study that claims more than its sigma gives is refused. What cannot be computed here (`unit` neighbours, a single
-column) is reported, not ignored. tau, and mu of the noise columns, are checked with the study itself.
+(`trimask_theory.planning.study_plan.verify_guarantees`). A device repeats it by other means, without a statistics
+library: the rows suite by the delta below, the moments suite by the Gaussian mechanism's own curve. A study that claims
+more than its sigma gives is refused. What cannot be computed here (`unit` neighbours, a single column) is reported, not
+ignored. tau, and mu of the noise columns, are checked with the study itself.
 
 Statement (delta of a masked release at the pair of rows that is proved to be the worst, in plain Python). For one
 person's whole record of norm at most R, at least two attributes, the worst two rows are orthogonal and of norm R
-(docs/theory/sharp-calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and
-g(r) = log 0F1(; m/2; (a r)^2/4) the privacy loss is g(u) - g(v), where u is noncentral chi (m, a^2) and v, independent of it, central chi (m). So
+(docs/theory/sharp-calibration.md#angle-theorem). With m = rows - attributes, a = R/sigma and g(r) = log 0F1(; m/2; (a
+r)^2/4) the privacy loss is g(u) - g(v), where u is noncentral chi (m, a^2) and v, independent of it, central chi (m). So
     delta(epsilon) = E[H(v*)],  g(v*) = g(u) - epsilon,  H(l) = E[(1 - e^(g(v) - g(l)))_+] = int_0^l F g' e^(g - g(l)),
 F the distribution of v (by parts): one pass over a grid, every term positive. g' = a I_(m/2)(a r)/I_(m/2 - 1)(a r), by
 backward recurrence from Amos' upper bound, an even number of steps, so that it is never below the true one.

@@ -40,7 +40,7 @@ from trimask_core.crypto.keys import (
     sealing_key_id,
 )
 from trimask_core.study.party import read_secret
-from trimask_core.submit.receipt import receipt_digest_message
+from trimask_core.submit.submission import receipt_digest_message
 from trimask_core.suites import check_payload
 from trimask_server.right.rows import oldest_row_ms
 from trimask_server.runtime.context import NodeContext

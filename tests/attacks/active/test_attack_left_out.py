@@ -22,7 +22,7 @@ from trimask_client import Client
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import Counted, CountedBlock
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import moments_pb2

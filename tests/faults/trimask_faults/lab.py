@@ -20,7 +20,7 @@ from trimask_core.moments.check import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, load_party, read_secret
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_patience import patience
 from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities

@@ -30,8 +30,7 @@ from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import COUNTED_FILE
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import ProviderReceipt, Receipt
-from trimask_core.submit.submission import build_submission
+from trimask_core.submit.submission import ProviderReceipt, Receipt, build_submission
 from trimask_fuzz.moments_targets import MOMENTS_TARGETS
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_proto.v1 import common_pb2
