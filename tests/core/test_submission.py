@@ -13,8 +13,7 @@ from scipy import stats
 from trimask_core.basics.errors import AnswerError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.keys import component_info
-from trimask_core.rows.device import mask_row, noisy_answers
-from trimask_core.rows.payloads import read_component
+from trimask_core.rows.payloads import mask_row, noisy_answers, read_component
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import build_submission, seal_payloads
 

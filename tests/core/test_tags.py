@@ -12,8 +12,14 @@ import pytest
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.rows import shares
-from trimask_core.rows.device import expand_component
-from trimask_core.rows.payloads import check_payload, form_of, payloads, read_component, read_tags
+from trimask_core.rows.payloads import (
+    check_payload,
+    expand_component,
+    form_of,
+    payloads,
+    read_component,
+    read_tags,
+)
 from trimask_core.rows.shares import expand_keys
 from trimask_core.rows.tags import (
     PRIME,

@@ -19,7 +19,8 @@ from trimask_core.basics.errors import ParameterError, StudyError, VerificationE
 from trimask_core.basics.noise import DiscreteGaussian
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.crypto.keys import component_info
-from trimask_core.rows import device, rotation, shares
+from trimask_core.rows import payloads as device
+from trimask_core.rows import rotation, shares
 from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.grid import Grid, frame_share
 from trimask_core.rows.noise_columns import PureNormals, RowFrame, normals_from_words

@@ -10,7 +10,7 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.device import mask_row, split_row
+from trimask_core.rows.payloads import mask_row, split_row
 from trimask_core.rows.rotation import haar_rotate
 from trimask_core.rows.shares import expand_component
 from trimask_core.study.definition import Study

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import RandomSource
-from trimask_core.rows.device import component_seeds, noisy_answers
-from trimask_core.rows.payloads import component_payloads
+from trimask_core.rows.payloads import component_payloads, component_seeds, noisy_answers
 from trimask_core.rows.rotation import SecureNormals
 from trimask_core.rows.shares import check_headroom, expand_components, tag_components
 from trimask_core.rows.tags import draw_keys
@@ -74,7 +73,7 @@ class Gateway:
         )
 
     def _masked(self, drawn: Sequence[_Drawn]) -> NDArray[np.int64]:
-        """x B_0 on the grid, a row a person: `trimask_core.rows.device.mask_row`."""
+        """x B_0 on the grid, a row a person: `trimask_core.rows.payloads.mask_row`."""
         study = self.study
         g = study.rows.tau * np.array([one.normals.standard_normal(study.rows.columns) for one in drawn])
         work = g.copy()

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import Stream
-from trimask_core.rows.device import LOW_BITS
 from trimask_core.rows.grid import EXACT_INTEGERS
+from trimask_core.rows.payloads import COMPONENT, LOW_BITS
 from trimask_core.rows.rotation import Matrix, normals_from_words
 from trimask_core.rows.tags import (
     ELEMENT_BYTES,
@@ -34,7 +34,6 @@ from trimask_core.rows.tags import (
     key_offsets,
 )
 
-_LABEL = b"component"
 Wide = NDArray[np.uint32]
 """Elements of the field of tags, four 32-bit words each, the lowest first: rows, values, words."""
 _WORDS, _WORD = 4, np.uint64(0xFFFFFFFF)
@@ -58,7 +57,7 @@ def expand_components(seeds: Sequence[bytes], columns: int, scale_steps: float) 
     components: NDArray[np.int64] = np.empty((len(seeds), columns), dtype=np.int64)
     even = columns + (columns & 1)
     for some in in_cache(len(seeds), columns):
-        streams = [Stream(seed, _LABEL) for seed in seeds[some]]
+        streams = [Stream(seed, COMPONENT) for seed in seeds[some]]
         words = np.concatenate([stream.words(even) for stream in streams])
         normals = normals_from_words(words).reshape(len(streams), even)[:, :columns]
         coarse = np.rint(normals * (scale_steps * 2.0**-LOW_BITS)).astype(np.int64)

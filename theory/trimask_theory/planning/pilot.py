@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import ParameterError
 from trimask_core.moments.encoding import SHRINK_BITS
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.rows.device import shorten_row
+from trimask_core.rows.payloads import shorten_row
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import natural_log
 from trimask_core.study.pilot import MOST_NUMBERS, PilotCorrection
