@@ -18,7 +18,7 @@ from bench.example import ATTRIBUTES, YES_NO, definition, sign
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import SigningKey
-from trimask_core.rows.rotation import Matrix
+from trimask_core.rows.arrays import Matrix
 from trimask_core.study.party import Party, read_secret
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.inclusion import plan_hash

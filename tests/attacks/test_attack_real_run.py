@@ -29,8 +29,8 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import HaarFrame
 from trimask_core.rows.collusion import minimal_coalitions
-from trimask_core.rows.rotation import HaarFrame
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve

@@ -10,9 +10,8 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.rows.arrays import expand_component, haar_rotate
 from trimask_core.rows.payloads import mask_row, split_row
-from trimask_core.rows.rotation import haar_rotate
-from trimask_core.rows.shares import expand_component
 from trimask_core.study.definition import Study
 from trimask_server.suites.rows.check import column_bound, refuse_heavy, trace_bound
 from trimask_server.suites.rows.masking_attempt import masked_answers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.errors import Refused
-from trimask_core.rows.rotation import Matrix
+from trimask_core.rows.arrays import Matrix
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue
 from trimask_server.store.data_keys import KeyRing, Vault

@@ -13,9 +13,9 @@ import pytest
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import expand_component
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.rows.payloads import mask_row, noisy_answers
-from trimask_core.rows.shares import expand_component
 from trimask_core.study.definition import Study
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_server.suites.rows import check as row_check

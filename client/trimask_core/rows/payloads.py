@@ -86,7 +86,7 @@ def mask_row(study: Study, x1: Sequence[int], source: RandomSource) -> list[int]
 
 
 def expand_component(seed: bytes, columns: int, scale_steps: float) -> list[int]:
-    """The component a seed stands for: the integers of `trimask_core.rows.shares.expand_component`."""
+    """The component a seed stands for: the integers of `trimask_core.rows.arrays.expand_component`."""
     stream = Stream(seed, COMPONENT)
     even = columns + (columns & 1)
     normals = normals_from_words(struct.unpack(f"<{even}Q", stream.read(8 * even)))
@@ -183,7 +183,7 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         raise VerificationError(f"a component for R{form.provider} must be a vector of {form.values} values")
     import numpy as np  # imported here and below: only nodes need numpy, devices do not
 
-    from trimask_core.rows.shares import check_headroom
+    from trimask_core.rows.arrays import check_headroom
 
     vector = np.frombuffer(body, dtype="<i8")
     check_headroom(vector)
@@ -203,7 +203,7 @@ def read_components(study: Study, provider: int, payloads: Sequence[bytes]) -> N
     """The components in opened payloads for right provider `provider` (1..K1), a row each; their form is checked."""
     import numpy as np
 
-    from trimask_core.rows.shares import expand_components
+    from trimask_core.rows.arrays import expand_components
 
     form, columns = form_of(study, provider), study.rows.columns
     for payload in payloads:

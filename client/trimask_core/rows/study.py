@@ -27,7 +27,7 @@ from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, RowFrame, least_ta
 from trimask_core.rows.tags import TAGS, key_holders
 
 if TYPE_CHECKING:
-    from trimask_core.rows.rotation import HaarFrame
+    from trimask_core.rows.arrays import HaarFrame
 
 
 _LEAST_SIGMA_STEPS = 8
@@ -142,7 +142,7 @@ class RowsStudy(RowsSettings):
     @cached_property
     def frame(self) -> HaarFrame:
         """F, the first p1 rows of the device mask B_0; where its seed is known."""
-        from trimask_core.rows.rotation import HaarFrame  # imported here: a study can be read without numpy
+        from trimask_core.rows.arrays import HaarFrame  # imported here: a study can be read without numpy
 
         return HaarFrame(self._device_seed, self.attributes, self.columns)
 

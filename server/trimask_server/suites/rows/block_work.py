@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.rows.arrays import Matrix
 from trimask_core.rows.parquet_metadata import row_notes
-from trimask_core.rows.rotation import Matrix
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_core.study.signed import SignedStudy

@@ -52,10 +52,18 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import SigningKey, verify
+from trimask_core.rows.arrays import (
+    HaarFrame,
+    Matrix,
+    combined,
+    expand_keys,
+    expand_spares,
+    in_cache,
+    inner_products,
+    read_wide,
+)
 from trimask_core.rows.grid import Grid
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import HaarFrame, Matrix
-from trimask_core.rows.shares import combined, expand_keys, expand_spares, in_cache, inner_products, read_wide
 from trimask_core.rows.tags import (
     PRIME,
     TAGS,

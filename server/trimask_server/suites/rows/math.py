@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import RandomSource, Stream, derive_key
 from trimask_core.basics.refusals import Reason
-from trimask_core.rows.rotation import HaarFrame, Matrix, NormalStream
+from trimask_core.rows.arrays import HaarFrame, Matrix, NormalStream
 from trimask_proto.v1 import common_pb2
 
 _SLICE_BYTES = 2 << 20
