@@ -23,9 +23,9 @@ from trimask_core.rows import arrays
 from trimask_core.rows import payloads as device
 from trimask_core.rows.arrays import HaarFrame
 from trimask_core.rows.gateway import Gateway
-from trimask_core.rows.grid import Grid, frame_share
 from trimask_core.rows.noise_columns import PureNormals, RowFrame, normals_from_words
 from trimask_core.rows.payloads import read_component
+from trimask_core.rows.study import Grid, frame_share
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import SealedSubmission, build_submission
 

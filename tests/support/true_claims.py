@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from trimask_core.rows.grid import right_providers_mu
+from trimask_core.rows.study import right_providers_mu
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.signed import gaussian_delta, masked_delta
 

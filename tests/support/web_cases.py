@@ -32,14 +32,13 @@ from trimask_core.moments.check import contribution_hash
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows.collusion import default_unmasking
-from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import PUBLISHING_STEPS, RowsSettings, grid_exponent
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party, Web

@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream
-from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.rows.payloads import COMPONENT, LOW_BITS
+from trimask_core.rows.study import EXACT_INTEGERS
 from trimask_core.rows.tags import (
     ELEMENT_BYTES,
     KEY_SCALE,

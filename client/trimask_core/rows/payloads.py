@@ -23,8 +23,8 @@ from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.noise import DiscreteGaussian
 from trimask_core.basics.randomness import SEED_BYTES, RandomSource, Stream
 from trimask_core.crypto.keys import SEED, VECTOR, PayloadForm
-from trimask_core.rows.grid import EXACT_INTEGERS
 from trimask_core.rows.noise_columns import normals_from_words, secure_normals
+from trimask_core.rows.study import EXACT_INTEGERS
 from trimask_core.rows.tags import (
     TAG_BYTES,
     Tagged,

@@ -36,8 +36,7 @@ from typing import Any
 from trimask_core.basics.encoding import decode_bytes, encode_bytes, read_json
 from trimask_core.basics.errors import ApprovalError, StudyError, VerificationError
 from trimask_core.crypto.keys import SigningKey, verify
-from trimask_core.rows.grid import RELEASE_ENTRIES, discrete_epsilon, right_providers_mu
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import RELEASE_ENTRIES, RowsSettings, discrete_epsilon, right_providers_mu
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee
 

@@ -62,8 +62,8 @@ from trimask_core.rows.arrays import (
     inner_products,
     read_wide,
 )
-from trimask_core.rows.grid import Grid
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
+from trimask_core.rows.study import Grid
 from trimask_core.rows.tags import (
     PRIME,
     TAGS,
