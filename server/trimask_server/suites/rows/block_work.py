@@ -54,13 +54,15 @@ from trimask_server.suites.rows.math import (
 
 
 @dataclass(frozen=True)
-class StoredFactors:
-    """Reads and writes the `factor` of releases, inside transactions: second moments of people's answers, so encrypted, each
-    under its own key."""
+class FactorLedger:
+    """The `factor` of releases, beside `collector.ledger` in the same store: a block and the factor it joins change in one
+    transaction. Factors are second moments of people's answers, so encrypted, each under its own key."""
 
+    database: Store
     vault: Vault
+    audit: AuditLog | None = None
 
-    def save(self, tx: Transaction, study_id: bytes, number: int, factor: Matrix) -> None:
+    def _save(self, tx: Transaction, study_id: bytes, number: int, factor: Matrix) -> None:
         """Write a release's factor; the release is there."""
         # Under a fresh key each time: the difference of two factors is one block's, which nobody may see.
         destroy_keys(tx, study_id, [release_scope(number)])
@@ -75,30 +77,6 @@ class StoredFactors:
         key = None if stored is None else self.vault.find(tx, study_id, release_scope(number))
         return None if stored is None or key is None else factor_from_bytes(key.decrypt(stored, b"factor"))
 
-    @staticmethod
-    def forget_unpublished(tx: Transaction, study_id: bytes) -> None:
-        """Erase the factors of releases that will never be published. `Store.scrub` finishes it on disk."""
-        for release in release_table.find_releases(tx, study_id, UNPUBLISHED):
-            release_table.move(tx, study_id, release.number, ReleaseState.DISCARDED)
-            destroy_keys(tx, study_id, [release_scope(release.number)])
-
-
-@dataclass(frozen=True)
-class FactorLedger:
-    """Beside `collector.ledger`, in the same store: a block and the factor it joins change in one transaction."""
-
-    database: Store
-    vault: Vault
-    audit: AuditLog | None = None
-
-    def _record(self, tx: Transaction, kind: str, **details: str | int) -> None:
-        if self.audit is not None:
-            self.audit.append(tx, kind, **details)
-
-    @property
-    def _factors(self) -> StoredFactors:
-        return StoredFactors(self.vault)
-
     async def pool(self, study_id: bytes, block_id: bytes, masked: Matrix, release_rows: int) -> bool:
         """Fold a block into the open release and mark it pooled, in one transaction; False if it was before."""
 
@@ -106,26 +84,27 @@ class FactorLedger:
             release = release_table.release_of_planned(tx, study_id, block_id)
             if release is None:
                 return False
-            factor = self._factors.load(tx, study_id, release.number) if release.blocks else None
+            factor = self.load(tx, study_id, release.number) if release.blocks else None
             if release.blocks and factor is None:
                 raise Refused(Reason.CONTENT_LOST, "the release being filled has lost its factor")
             release_table.count_block(tx, study_id, block_id, release, masked.shape[0], release_rows)
-            self._factors.save(tx, study_id, release.number, fold(factor, masked))
-            self._record(
-                tx,
-                "block_pooled",
-                study=study_id.hex(),
-                block=block_id.hex(),
-                rows=masked.shape[0],
-                release=release.number,
-            )
+            self._save(tx, study_id, release.number, fold(factor, masked))
+            if self.audit is not None:
+                self.audit.append(
+                    tx,
+                    "block_pooled",
+                    study=study_id.hex(),
+                    block=block_id.hex(),
+                    rows=masked.shape[0],
+                    release=release.number,
+                )
             return True
 
         return await self.database.write(write)
 
     async def factor(self, study_id: bytes, number: int) -> Matrix:
         """A release's running factor."""
-        factor = await self.database.read(lambda tx: self._factors.load(tx, study_id, number))
+        factor = await self.database.read(lambda tx: self.load(tx, study_id, number))
         if factor is None:
             raise Refused(Reason.CONTENT_LOST, "that release has no factor any more")
         return factor
@@ -137,11 +116,11 @@ class FactorLedger:
             short, full = release_table.short_and_full(tx, study_id)
             if short is None or full is None:
                 return
-            both = [self._factors.load(tx, study_id, release.number) for release in (full, short)]
+            both = [self.load(tx, study_id, release.number) for release in (full, short)]
             if both[0] is None or both[1] is None:
                 raise Refused(Reason.CONTENT_LOST, "a release that is not published has lost its factor")
             release_table.join(tx, study_id, full, [short])
-            self._factors.save(tx, study_id, full.number, fold(both[0], both[1]))
+            self._save(tx, study_id, full.number, fold(both[0], both[1]))
             destroy_keys(tx, study_id, [release_scope(short.number)])
 
         await self.database.write(write)
@@ -159,8 +138,14 @@ class FactorLedger:
         await self.database.scrub()
 
     async def discard(self, study_id: bytes) -> None:
-        """Forget every factor that will never be published."""
-        await self.database.write(lambda tx: self._factors.forget_unpublished(tx, study_id))
+        """Erase the factors of releases that will never be published."""
+
+        def write(tx: Transaction) -> None:
+            for release in release_table.find_releases(tx, study_id, UNPUBLISHED):
+                release_table.move(tx, study_id, release.number, ReleaseState.DISCARDED)
+                destroy_keys(tx, study_id, [release_scope(release.number)])
+
+        await self.database.write(write)
         await self.database.scrub()
 
 
