@@ -30,7 +30,7 @@ from trimask_server.protocol.plans import right_roles, sign_bound
 from trimask_server.runtime.context import make_context
 from trimask_server.runtime.host import Host
 from trimask_server.settings.config import load_config
-from trimask_server.suites.rows.block_work import FactorLedger, Publisher
+from trimask_server.suites.rows.suite import FactorLedger, Publisher
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 

@@ -22,8 +22,8 @@ from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
-from trimask_server.suites.rows.block_work import FactorLedger
 from trimask_server.suites.rows.draw import Draw
+from trimask_server.suites.rows.suite import FactorLedger
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
