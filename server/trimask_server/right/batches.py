@@ -235,10 +235,10 @@ def _erased_ids(rules: BlockRules, study: Study, request: right_batches_pb2.Eras
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     """Serves the collector, and the other right providers one call."""
 
-    def __init__(self, node: NodeContext, rows: RowStore, rules_of: Callable[[Study], BlockRules]) -> None:
+    def __init__(self, node: NodeContext, rows: RowStore, rules: Mapping[str, BlockRules]) -> None:
         self._node = node
         self._rows = rows
-        self._rules_of = rules_of
+        self._rules = rules  # by suite
 
     async def FindMissing(
         self, request: right_batches_pb2.FindMissingRequest, context: Context
@@ -312,7 +312,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.AssignBlockRequest, context: Context
     ) -> right_batches_pb2.AssignBlockResponse:
         study = admitted().study
-        rules = self._rules_of(study)
+        rules = self._rules[study.suite.name]
         if rules.draws_blocks:
             joined = await self._rows.bind_drawn(study.id, request.block_id)
         else:
@@ -338,7 +338,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = admitted().study
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, "a block id has 16 bytes")
-        if self._rules_of(study).draws_blocks:
+        if self._rules[study.suite.name].draws_blocks:
             raise Refused(Reason.OUT_OF_STEP, "blocks of this study are drawn: none is cancelled")
         verify(
             study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
@@ -352,7 +352,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.EraseBlockRequest, context: Context
     ) -> right_batches_pb2.EraseBlockResponse:
         study = admitted().study
-        rules = self._rules_of(study)
+        rules = self._rules[study.suite.name]
         ids = _erased_ids(rules, study, request)
         rows = await self._rows.erase_block(study.id, request.block_id, ids)
         rules.forget_block(study.id, request.block_id)
