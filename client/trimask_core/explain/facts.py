@@ -285,7 +285,7 @@ def _first(study: Study) -> tuple[Said, ...]:
     docs/app.md#first-screen has the line of the threat model for each.
     """
     noise = "noise" if has_noise(study) else "exact"
-    parts = _institutions(study, [f"R{k}" for k in range(1, len(study.right) + 1)])
+    parts = _institutions(study, study.right_roles)
     size = min(_institutions(study, coalition.parties) for coalition in collusion_of(study).coalitions)
     if isinstance(study.suite, RowsSettings):
         read = "first.read.tagged" if study.rows.tag_holders else "first.read.untagged"

@@ -107,7 +107,7 @@ class SignedStudy:
 
     def __post_init__(self) -> None:
         given = {approval.role: approval.commitment for approval in self.approvals}
-        roles = [f"R{k}" for k in range(1, len(self.study.right) + 1)]
+        roles = self.study.right_roles
         if not isinstance(self.study.suite, RowsSettings) and given.keys() >= set(roles):
             commitments = tuple(given[role] for role in roles)
             object.__setattr__(self, "study", replace(self.study, commitments=commitments))

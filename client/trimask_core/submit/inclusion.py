@@ -19,8 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trimask_core.basics.errors import VerificationError
-from trimask_core.crypto.keys import verify
+from trimask_core.basics.errors import Refused, VerificationError
+from trimask_core.basics.refusals import Reason
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 
@@ -46,6 +47,23 @@ def plan_hash(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
 def verify_bound(study: Study, role: str, plan: bytes, signature: bytes) -> None:
     """Raise `VerificationError` unless this right provider has bound the plan with this hash."""
     verify(study.party(role).identity, BOUND, plan, signature, f"the word of {role} on the block")
+
+
+def split_ids(joined: bytes) -> list[bytes]:
+    """16-byte ids from their concatenation."""
+    if len(joined) % SUBMISSION_ID_BYTES:
+        raise Refused(Reason.MALFORMED, f"submission ids must have {SUBMISSION_ID_BYTES} bytes each")
+    return [joined[i : i + SUBMISSION_ID_BYTES] for i in range(0, len(joined), SUBMISSION_ID_BYTES)]
+
+
+def plan_message(study_id: bytes, block_id: bytes, submission_ids: bytes) -> bytes:
+    """What the collector signs when it plans a block."""
+    return study_id + block_id + submission_ids
+
+
+def sign_bound(key: SigningKey, plan: bytes) -> bytes:
+    """A provider's signature that it has bound the plan with this hash."""
+    return key.sign(BOUND, plan)
 
 
 @dataclass(frozen=True)

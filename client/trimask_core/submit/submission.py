@@ -266,7 +266,7 @@ class Receipt:
             len(key) != WITHDRAWAL_KEY_BYTES or submission_id_of(self.study_id, key) != self.submission_id
         ):
             raise VerificationError("the withdrawal key of this receipt is for another submission")
-        if [item.role for item in self.providers] != [f"R{k}" for k in range(1, len(study.right) + 1)]:
+        if [item.role for item in self.providers] != study.right_roles:
             raise VerificationError("this receipt does not have one signature of each right provider")
         for item in self.providers:
             item.verify(study, self.submission_id)

@@ -20,7 +20,7 @@ person could not answer again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -29,12 +29,11 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import verify_close
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.inclusion import plan_hash, plan_message, sign_bound, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import plan_message, sign_bound, split_ids
 from trimask_server.right.row_intake import INCOMPLETE, list_again
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.context import NodeContext

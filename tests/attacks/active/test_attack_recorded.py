@@ -41,11 +41,11 @@ from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_proto.v1 import collection_pb2, moments_pb2, unmasking_pb2
 from trimask_proto.v1.submission_pb2 import SubmitRequest
-from trimask_server.protocol.plans import attempt_bytes
 from trimask_server.runtime.context import Peers
 from trimask_server.suites.moments import batch_check, batch_store, deliveries, key_exchange
 from trimask_server.suites.rows import math as rows_math
 from trimask_server.suites.rows import unmasking
+from trimask_server.suites.rows.attempt_shares import attempt_bytes
 
 _HYBRID = b"HPKE\x64\x7a\x00\x01\x00\x02"
 

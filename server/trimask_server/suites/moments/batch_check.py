@@ -43,7 +43,7 @@ from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.protocol.plans import right_roles, worker_of
+from trimask_server.access.governance import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
@@ -297,7 +297,7 @@ class Rounds:
     async def _decide_now(self, study: Study, attempt: Attempt) -> StoredBatch:
         node, own, batch_id = self._node, self._node.role_in(study), attempt.block_id
         opened = await self._open(study, batch_id)
-        others = [role for role in right_roles(study) if role != own]
+        others = [role for role in study.right_roles if role != own]
         answers = await asyncio.gather(
             *(self._ask_forms(study, attempt, role, opened.ids) for role in others)
         )
@@ -324,7 +324,7 @@ class Rounds:
         """Refuse, and erase the batch, unless every other provider signed the same verdict."""
         own = self._node.role_in(study)
         ids = ids_hash(await self._rows.ids_of(study.id, attempt.block_id))
-        for role in right_roles(study):
+        for role in study.right_roles:
             if role == own:
                 continue
             request = moments_pb2.GetVerdictRequest(attempt=attempt, submission_ids_hash=ids)

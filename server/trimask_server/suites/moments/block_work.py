@@ -15,14 +15,15 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.moments.totals import accepted_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
+from trimask_core.submit.inclusion import split_ids
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub
+from trimask_server.access.governance import worker_of
 from trimask_server.collector.batches import Batches, Intake
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
 from trimask_server.collector.publication import Catalogue, Tally
-from trimask_server.protocol.plans import right_roles, split_ids, worker_of
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store.release_table import Block, Release, answers_state
 from trimask_server.suites.moments.publisher import ReleaseLedger, erase_totals, gather, publish
@@ -130,7 +131,7 @@ class MomentsWork:
             answer: moments_pb2.CheckBatchResponse = await node.peers.call(stub.CheckBatch, request, timeout)
             return answer
 
-        return list(await asyncio.gather(*map(one, right_roles(study))))
+        return list(await asyncio.gather(*map(one, study.right_roles)))
 
     async def _attempt(self, block: Block) -> Attempt:
         """A new attempt; at a provider with several workers by the one that has fewest batches in hand."""

@@ -15,7 +15,6 @@ from trimask_core.moments.check import MomentsSecret, challenge_key, contributio
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.moments.batch_store import exchange_key_message
 
@@ -68,7 +67,7 @@ class KeyExchange:
             self.secret(study).contribution(study.id)
             if role == own
             else (await self._peer(study, role)).contribution
-            for role in right_roles(study)
+            for role in study.right_roles
         ]
         return challenge_key(study.id, contributions)
 

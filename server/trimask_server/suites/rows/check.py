@@ -75,9 +75,9 @@ from trimask_core.rows.tags import (
     write_elements,
 )
 from trimask_core.study.definition import Study
+from trimask_core.submit.inclusion import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_check_pb2 import CheckCommitment, RowCheck
-from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.suites.rows.math import RightMask
 
 TOLERANCE = 2.0**-48
@@ -329,7 +329,7 @@ def commit(key: SigningKey, role: str, check: RowCheck, held: bytes) -> CheckCom
 
 def checked_ids(study: Study, check: RowCheck) -> list[bytes]:
     """The rows that every right provider has bound; refused unless all of them have signed."""
-    ids, roles = check_ids(check), right_roles(study)
+    ids, roles = check_ids(check), study.right_roles
     if len(check.commitments) != len(roles):
         raise Refused(Reason.MALFORMED, f"a check needs the commitments of all {len(roles)} right providers")
     for role, said in zip(roles, check.commitments, strict=True):

@@ -32,10 +32,10 @@ from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingShare, ShareBlindingKeysResponse
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.access.governance import sign_worker, worker_of
 from trimask_server.access.permissions import admitted
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
-from trimask_server.protocol.plans import sign_worker, worker_of
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store.release_table import Block

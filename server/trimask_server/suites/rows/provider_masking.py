@@ -29,8 +29,8 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.access.governance import worker_of
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context

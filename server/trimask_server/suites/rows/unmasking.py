@@ -35,14 +35,14 @@ from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldReque
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey, BlindingShare
+from trimask_server.access.governance import worker_of
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import attempt_bytes, worker_of
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store.data_keys import Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
+from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames, attempt_bytes
 from trimask_server.suites.rows.check import BlockKeys, mask_keys
 from trimask_server.suites.rows.math import (
     PROBES,
