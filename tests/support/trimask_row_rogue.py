@@ -10,7 +10,7 @@ from typing import Any
 from trimask_client import Client
 from trimask_client.grpc_channel import plain_errors
 from trimask_core.crypto.keys import SigningKey
-from trimask_core.study.progress import sign_close
+from trimask_core.study.signed import sign_close
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2

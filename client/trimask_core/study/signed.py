@@ -4,7 +4,8 @@ Every party named in a study signs its id, and a device takes part in nothing le
 
 In the moments suite a right provider's approval also commits to its contribution to the challenge key: the hash is
 signed with the study's id, so that there is one key for ever and nobody learns it before reports are in
-(docs/theory/verified-moments.md#one-challenge).
+(docs/theory/verified-moments.md#one-challenge). What a study's owner orders later, to close it or to give a draw up, is
+signed too.
 
 Does a study's promise follow from its noise? Institutions recompute it before they sign
 (`trimask_theory.planning.study_plan.verify_guarantees`). A device repeats it by other means, without a statistics
@@ -31,10 +32,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 from trimask_core.basics.encoding import decode_bytes, encode_bytes, read_json
-from trimask_core.basics.errors import ApprovalError, StudyError, VerificationError
+from trimask_core.basics.errors import ApprovalError, Refused, StudyError, VerificationError
+from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.rows.study import RELEASE_ENTRIES, RowsSettings, discrete_epsilon, right_providers_mu
 from trimask_core.study.definition import Study
@@ -184,6 +186,65 @@ class SignedStudy:
             raise StudyError(f"this is not a signed study: {error}") from None
         signed = cls(Study.from_dict(study), approvals)
         return signed.with_seed(mask_seed) if mask_seed else signed
+
+
+_CLOSE, _ABANDON = "close-study", "abandon-draw"
+
+
+class _Order(Protocol):
+    """An order to close a study, as on the wire (`CloseOrder`)."""
+
+    study_id: bytes
+    close_time_ms: int
+    close_people: int
+    published_rows: int
+    erased_rows: int
+    signature: bytes
+
+
+def _close_message(order: _Order) -> bytes:
+    numbers = (order.close_time_ms, order.close_people, order.published_rows, order.erased_rows)
+    return order.study_id + b"".join((number % (1 << 64)).to_bytes(8, "big") for number in numbers)
+
+
+def sign_close(key: SigningKey, order: _Order) -> bytes:
+    """The owner's signature on an order to close a study."""
+    return key.sign(_CLOSE, _close_message(order))
+
+
+def close_due(order: _Order, now_ms: int, people: int) -> bool:
+    """Whether an order is to be carried out: its time has come, or so many people have taken part; at once if it names
+    neither."""
+    if order.close_people and people >= order.close_people:
+        return True
+    return order.close_time_ms <= now_ms and bool(order.close_time_ms or not order.close_people)
+
+
+def verify_close(study: Study, order: _Order, now_ms: int, people: int = 0) -> None:
+    """Raise unless the study's owner has ordered it closed, by now or with so many `people`. No collector ends intake on its
+    own: it would choose who is in the last block."""
+    message = _close_message(order)
+    verify(bytes.fromhex(study.owner_key), _CLOSE, message, order.signature, "the owner's order to close")
+    if order.study_id != study.id or not close_due(order, now_ms, people):
+        more = f", or {order.close_people:,} people ({people:,} are here)" if order.close_people else ""
+        raise Refused(Reason.NOT_YET, f"the owner's order is for another study, or a later time{more}")
+
+
+def sign_abandon(key: SigningKey, study_id: bytes, number: int) -> bytes:
+    """The owner's signature on an order to give a draw up, and erase its rows."""
+    return key.sign(_ABANDON, study_id + number.to_bytes(4, "big"))
+
+
+def verify_abandon(study: Study, number: int, signature: bytes) -> None:
+    """Raise unless the study's owner has given this draw up: else whoever dislikes its outcome could toss again."""
+    message = study.id + number.to_bytes(4, "big")
+    verify(
+        bytes.fromhex(study.owner_key),
+        _ABANDON,
+        message,
+        signature,
+        f"the owner's order to abandon draw {number}",
+    )
 
 
 MARGIN = 5e-4

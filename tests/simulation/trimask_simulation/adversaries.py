@@ -24,7 +24,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import sign_close
+from trimask_core.study.signed import sign_close
 from trimask_core.submit.submission import Receipt
 from trimask_proto.v1 import row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder

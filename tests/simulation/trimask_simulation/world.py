@@ -23,8 +23,8 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
 from trimask_core.crypto.keys import hpke_seal
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import closing_of, sign_close
-from trimask_core.study.signed import SignedStudy
+from trimask_core.study.progress import closing_of
+from trimask_core.study.signed import SignedStudy, sign_close
 from trimask_core.submit import submission as submission_module
 from trimask_core.submit.submission import Receipt, SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
