@@ -13,26 +13,24 @@ from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.rows import arrays
 from trimask_core.rows.arrays import expand_keys
+from trimask_core.rows.collusion import key_holders
 from trimask_core.rows.payloads import (
+    PRIME,
     check_payload,
     expand_component,
+    expand_key,
+    expand_spare,
     form_of,
     payloads,
     read_component,
-    read_tags,
-)
-from trimask_core.rows.tags import (
-    PRIME,
-    TAGS,
-    expand_key,
-    expand_spare,
-    key_holders,
     read_elements,
+    read_tags,
     signed,
     tag_component,
     tags_of,
     write_elements,
 )
+from trimask_core.rows.study import TAGS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-tags.json").read_text())
 

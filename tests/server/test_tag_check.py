@@ -13,8 +13,8 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.rows.arrays import HaarFrame, NormalStream, expand_components, tag_components
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.study import Grid
-from trimask_core.rows.tags import PRIME, TAGS, add_elements, expand_key, signed, tags_of
+from trimask_core.rows.payloads import PRIME, add_elements, expand_key, signed, tags_of
+from trimask_core.rows.study import TAGS, Grid
 from trimask_server.suites.rows.check import (
     TOLERANCE,
     BlockKeys,

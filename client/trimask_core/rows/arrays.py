@@ -24,7 +24,7 @@ mu = |r - r'|/s (docs/theory/collection.md#shares), so a study states mu and der
 Each value is a normal rounded to 2^20 steps plus 20 uniform low bits. A floating-point normal alone has gaps in
 its tails, and a sum that falls in one gives the row away; with the low bits every integer nearby is reachable.
 
-Tags of many components are made, and checked, by arrays too: the same numbers as `trimask_core.rows.tags` gives.
+Tags of many components are made, and checked, by arrays too: the same numbers as `trimask_core.rows.payloads` gives.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.noise import RoundedGaussian
 from trimask_core.basics.randomness import RandomSource, Stream
-from trimask_core.rows.payloads import COMPONENT, LOW_BITS
-from trimask_core.rows.study import EXACT_INTEGERS
-from trimask_core.rows.tags import (
+from trimask_core.rows.payloads import (
+    COMPONENT,
     ELEMENT_BYTES,
     KEY_SCALE,
+    LOW_BITS,
     NORMALS,
     PRIME,
     SPARE,
-    TAGS,
     Tagged,
     add_elements,
     key_offsets,
 )
+from trimask_core.rows.study import EXACT_INTEGERS, TAGS
 
 _CHUNK = 1 << 13  # pairs handled at a time: the temporaries stay in cache
 _LN2 = float.fromhex("0x1.62e42fefa39efp-1")  # written out: math.log is the C library's
@@ -316,7 +316,7 @@ def in_cache(rows: int, columns: int) -> Iterator[slice]:
 
 
 def expand_keys(seeds: Sequence[bytes], columns: int) -> Matrix:
-    """The vectors of the tag keys that seeds stand for, `TAGS` rows each: those of `trimask_core.rows.tags.expand_key`.
+    """The vectors of the tag keys that seeds stand for, `TAGS` rows each: those of `trimask_core.rows.payloads.expand_key`.
 
     Whole numbers below 2^47, which float64 holds exactly.
     """
@@ -330,7 +330,7 @@ def expand_keys(seeds: Sequence[bytes], columns: int) -> Matrix:
 
 
 def expand_spares(seeds: Sequence[bytes], columns: int) -> Wide:
-    """The spare vectors that seeds stand for: those of `trimask_core.rows.tags.expand_spare`."""
+    """The spare vectors that seeds stand for: those of `trimask_core.rows.payloads.expand_spare`."""
     data = b"".join(Stream(seed, SPARE).read(ELEMENT_BYTES * columns) for seed in seeds)
     spares = read_wide(data, columns).copy()
     spares[..., -1] &= np.uint32((1 << 31) - 1)
@@ -429,7 +429,7 @@ def _digits(value: int) -> list[np.uint64]:
 def tag_components(
     components: NDArray[np.int64], spares: Sequence[bytes], keys: Sequence[Sequence[bytes]]
 ) -> list[Tagged]:
-    """Tags of components and of their spare vectors under each holder's key: `trimask_core.rows.tags.tag_component` for
+    """Tags of components and of their spare vectors under each holder's key: `trimask_core.rows.payloads.tag_component` for
     many, a row each. `keys`: for each row the seeds of its keys."""
     count, columns = components.shape
     vectors = expand_spares(spares, columns)

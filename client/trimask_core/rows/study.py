@@ -35,7 +35,6 @@ from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError, VerificationError
 from trimask_core.rows import collusion
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, RowFrame, least_tau, noise_columns_mu
-from trimask_core.rows.tags import TAGS, key_holders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from trimask_core.rows.arrays import HaarFrame
 
 
+TAGS = 2
+"""Tags a component: an alteration passes the check of one with a small probability, and has to pass all of them."""
 EXACT_INTEGERS = 1 << 53
 COARSEST_EXPONENT = -12
 """Answers are scaled to [-1, 1]; a grid coarser than 2^-12 would blur them more than a questionnaire does."""
@@ -258,7 +259,7 @@ class RowsStudy(RowsSettings):
     @cached_property
     def tag_holders(self) -> tuple[tuple[int, ...], ...]:
         """Which right providers hold the tag key of each component; empty where components are not authenticated."""
-        return key_holders(self.unmasking)
+        return collusion.key_holders(self.unmasking)
 
     @cached_property
     def frame(self) -> HaarFrame:

@@ -63,10 +63,8 @@ from trimask_core.rows.arrays import (
     read_wide,
 )
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.study import Grid
-from trimask_core.rows.tags import (
+from trimask_core.rows.payloads import (
     PRIME,
-    TAGS,
     Tagged,
     add_elements,
     key_offsets,
@@ -74,6 +72,7 @@ from trimask_core.rows.tags import (
     signed,
     write_elements,
 )
+from trimask_core.rows.study import TAGS, Grid
 from trimask_core.study.definition import Study
 from trimask_core.submit.inclusion import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES

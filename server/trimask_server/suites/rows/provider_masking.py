@@ -15,7 +15,8 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows.arrays import Matrix, haar_rotate
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES, TAGS, add_elements, read_elements, write_elements
+from trimask_core.rows.payloads import ELEMENT_BYTES, TAG_BYTES, add_elements, read_elements, write_elements
+from trimask_core.rows.study import TAGS
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import (
     common_pb2,

@@ -27,7 +27,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import Pairing, SealingKey, require_kind, verify
 from trimask_core.rows.arrays import Matrix
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.tags import ELEMENT_BYTES, write_elements
+from trimask_core.rows.payloads import ELEMENT_BYTES, write_elements
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import common_pb2, left_masking_pb2, unmasking_pb2, unmasking_pb2_grpc
