@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from trimask_client import Client
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import DeterministicRandom, Stream
+from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian, Stream
 from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.rows.arrays import HaarFrame, NormalStream, SecureNormals
 from trimask_core.rows.gateway import Gateway

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimask_core.basics.errors import ParameterError, StudyError, VerificationError
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
+from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian, SystemRandom
 from trimask_core.crypto.keys import component_info
 from trimask_core.rows import arrays
 from trimask_core.rows import payloads as device

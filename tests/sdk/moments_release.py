@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from trimask_core.basics.encoding import encode_bytes
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.randomness import DeterministicRandom, RoundedGaussian
 from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.layout import MomentsLayout

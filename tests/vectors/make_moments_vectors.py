@@ -12,8 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import Stream
+from trimask_core.basics.randomness import RoundedGaussian, Stream
 from trimask_core.moments.check import (
     FORMS,
     Challenge,

@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.errors import ParameterError, VerificationError
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import RandomSource, Stream
+from trimask_core.basics.randomness import RandomSource, RoundedGaussian, Stream
 from trimask_core.rows.payloads import (
     COMPONENT,
     ELEMENT_BYTES,

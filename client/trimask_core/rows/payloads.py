@@ -34,8 +34,7 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from trimask_core.basics.errors import ParameterError, VerificationError
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import SEED_BYTES, RandomSource, Stream
+from trimask_core.basics.randomness import SEED_BYTES, DiscreteGaussian, RandomSource, Stream
 from trimask_core.crypto.keys import SEED, VECTOR, PayloadForm
 from trimask_core.rows.noise_columns import PureNormals, normals_from_words, secure_normals
 from trimask_core.rows.study import EXACT_INTEGERS, TAGS
