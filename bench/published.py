@@ -21,7 +21,7 @@ from trimask_core.crypto.keys import SigningKey
 from trimask_core.rows.arrays import Matrix
 from trimask_core.study.party import Party, read_secret
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import plan_hash, sign_bound
+from trimask_core.submit.release_files import plan_hash, sign_bound
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue, Tally
 from trimask_server.local.cluster import ProcessCluster, free_base_port

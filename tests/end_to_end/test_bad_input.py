@@ -20,7 +20,7 @@ from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
 from trimask_core.crypto.keys import SigningKey, component_info, seal
 from trimask_core.study.signed import Approval, SignedStudy, approve
-from trimask_core.submit.inclusion import plan_message
+from trimask_core.submit.release_files import plan_message
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_patience import patience

@@ -10,7 +10,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster

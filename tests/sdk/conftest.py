@@ -32,7 +32,7 @@ from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.signed import SignedStudy, approve
-from trimask_core.submit.inclusion import BOUND, COUNTED_FILE, Counted, CountedBlock, plan_hash
+from trimask_core.submit.release_files import BOUND, COUNTED_FILE, Counted, CountedBlock, plan_hash
 
 SCHEMA = Schema(
     (

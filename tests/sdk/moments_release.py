@@ -37,7 +37,7 @@ from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party
 from trimask_core.study.schema import Schema
 from trimask_core.study.signed import SignedStudy, approve
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock
 
 PROMISE = Guarantee(Neighbours("record", 1.0), "proved", "a test's claim", "none", epsilon=1.0, delta=1e-6)
 

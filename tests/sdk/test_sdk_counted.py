@@ -14,7 +14,7 @@ from tests.sdk.moments_release import SignedMoments, moments_study, write_moment
 from trimask import Dataset
 from trimask.errors import VerificationError
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock
 from trimask_core.submit.submission import ProviderReceipt, Receipt, receipt_digest_message
 
 Change = Callable[[Counted], Counted]

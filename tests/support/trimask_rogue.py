@@ -15,7 +15,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.moments.field import unpack
 from trimask_core.moments.totals import decode
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import plan_message, split_ids
+from trimask_core.submit.release_files import plan_message, split_ids
 from trimask_lab import Lab
 from trimask_patience import patience
 from trimask_proto.v1 import moments_pb2, right_batches_pb2

@@ -51,7 +51,7 @@ from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import Column
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted
+from trimask_core.submit.release_files import COUNTED_FILE, Counted
 
 
 class Shown:

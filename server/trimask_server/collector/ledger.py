@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import plan_hash, split_ids
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw

@@ -18,7 +18,7 @@ from typing import Any
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock, split_ids
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock, split_ids
 from trimask_core.suites import collusion_of
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc, dataset_pb2, dataset_pb2_grpc
 from trimask_server.access.permissions import require_access

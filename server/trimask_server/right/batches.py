@@ -29,7 +29,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import verify_close
-from trimask_core.submit.inclusion import plan_hash, plan_message, sign_bound, split_ids
+from trimask_core.submit.release_files import plan_hash, plan_message, sign_bound, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub

@@ -12,7 +12,7 @@ from trimask_client import Client
 from trimask_client.grpc_channel import plain_errors
 from trimask_core.basics.errors import Refused
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import plan_hash, split_ids
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
 from trimask_proto.v1 import common_pb2, unmasking_pb2

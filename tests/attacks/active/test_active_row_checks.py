@@ -19,7 +19,7 @@ from trimask_core.rows import payloads
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import sign_abandon
-from trimask_core.submit.inclusion import plan_hash, plan_message, verify_bound
+from trimask_core.submit.release_files import plan_hash, plan_message, verify_bound
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_patience import patience

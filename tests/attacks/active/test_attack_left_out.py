@@ -21,7 +21,7 @@ from trimask.errors import VerificationError
 from trimask_client import Client
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import Counted, CountedBlock, split_ids
+from trimask_core.submit.release_files import Counted, CountedBlock, split_ids
 from trimask_core.submit.submission import Receipt
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments

@@ -17,8 +17,8 @@ from trimask_core.basics.randomness import SystemRandom
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import split_ids
 from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab
 from trimask_proto.v1 import right_batches_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub

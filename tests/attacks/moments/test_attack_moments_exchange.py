@@ -22,7 +22,7 @@ from trimask_core.crypto.keys import seal
 from trimask_core.moments.check import FILE_NAME, MomentsSecret
 from trimask_core.moments.field import P, pack
 from trimask_core.study.signed import approve
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_proto.v1 import moments_pb2, node_pb2

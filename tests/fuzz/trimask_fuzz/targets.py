@@ -28,8 +28,8 @@ from trimask_core.crypto.keys import component_info
 from trimask_core.rows.payloads import payloads, read_component, read_tags
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE
 from trimask_core.submit.invitation import Invitation, Link
+from trimask_core.submit.release_files import COUNTED_FILE
 from trimask_core.submit.submission import ProviderReceipt, Receipt, build_submission
 from trimask_fuzz.moments_targets import MOMENTS_TARGETS
 from trimask_fuzz.target import JSON_WORDS, Target, promised

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import Closing, closing_of
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted
+from trimask_core.submit.release_files import COUNTED_FILE, Counted
 from trimask_core.submit.submission import Receipt
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw

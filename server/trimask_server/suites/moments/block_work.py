@@ -15,7 +15,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.moments.totals import accepted_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsServiceStub

@@ -29,7 +29,7 @@ from trimask_core.moments.totals import (
     values_hash,
 )
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_server.collector.accounting import Price, require_affordable

@@ -74,7 +74,7 @@ from trimask_core.rows.payloads import (
 )
 from trimask_core.rows.study import TAGS, Grid
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_check_pb2 import CheckCommitment, RowCheck
 from trimask_server.suites.rows.math import RightMask

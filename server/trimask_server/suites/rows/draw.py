@@ -18,7 +18,7 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
 from trimask_server.suites.rows.check import MOST_ROWS

@@ -19,7 +19,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import AnyReason, Reason, Status, attempt_counter, read_reason
 from trimask_core.rows.arrays import Matrix
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.release_files import plan_hash
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,

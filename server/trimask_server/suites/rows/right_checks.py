@@ -21,7 +21,7 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows.payloads import ELEMENT_BYTES, TAG_BYTES
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub

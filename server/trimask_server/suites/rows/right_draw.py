@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import verify_abandon
-from trimask_core.submit.inclusion import split_ids
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import row_draw_pb2, row_draw_pb2_grpc
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
 from trimask_server.access.permissions import admitted

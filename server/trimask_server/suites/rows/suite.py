@@ -15,10 +15,10 @@ from typing import Any
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows.arrays import Matrix
-from trimask_core.rows.parquet_metadata import row_notes
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
 from trimask_core.study.signed import SignedStudy
+from trimask_core.submit.release_files import row_notes
 from trimask_server.collector.batches import Batches, Intake
 from trimask_server.collector.driver import BatchDriver
 from trimask_server.collector.ledger import Ledger
