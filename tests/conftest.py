@@ -18,8 +18,8 @@ from hypothesis import settings
 
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.keys import SealingKey, SigningKey
-from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows import collusion
 from trimask_core.rows.noise_columns import (

@@ -25,7 +25,7 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, StudyError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.progress import Closing

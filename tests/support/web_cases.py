@@ -28,8 +28,8 @@ from trimask_core.crypto.keys import (
     hybrid_seal,
     sealing_key_id,
 )
-from trimask_core.moments.check import contribution_hash
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import contribution_hash
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows.collusion import default_unmasking
 from trimask_core.rows.noise_columns import (

@@ -30,9 +30,8 @@ from trimask_core.crypto.keys import (
     hpke_open,
     key_schedule,
 )
-from trimask_core.moments.check import MomentsSecret, contribution_hash
 from trimask_core.moments.field import P, unpack
-from trimask_core.moments.report import read_share
+from trimask_core.moments.report import MomentsSecret, contribution_hash, read_share
 from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.party import read_secret

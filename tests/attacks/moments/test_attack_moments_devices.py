@@ -18,11 +18,10 @@ from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import SEED, VECTOR
-from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P
 from trimask_core.moments.field import signed as signed_value
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.report import MomentsSecret, build_report, share_payloads, split
 from trimask_core.moments.totals import asked_hash, release_noise
 from trimask_core.study.definition import Study
 from trimask_core.study.weight import Weight

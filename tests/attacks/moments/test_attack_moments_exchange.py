@@ -19,8 +19,8 @@ from trimask_core.basics.encoding import decode_bytes
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import seal
-from trimask_core.moments.check import FILE_NAME, MomentsSecret
 from trimask_core.moments.field import P, pack
+from trimask_core.moments.report import FILE_NAME, MomentsSecret
 from trimask_core.study.signed import approve
 from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab

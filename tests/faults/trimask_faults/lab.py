@@ -16,7 +16,7 @@ from trimask_client import SealedSubmission
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.crypto.keys import SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, load_party, read_secret
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.crypto.keys import SealingKey, SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.rows import collusion
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,

@@ -34,10 +34,17 @@ from trimask_core.moments.arrays import (
     read_vectors,
     sums_of_products,
 )
-from trimask_core.moments.check import FORMS, bucket_of, derive_challenge, forms, supports, verdict
 from trimask_core.moments.field import ELEMENT_BYTES, P, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import check_share_form
+from trimask_core.moments.report import (
+    FORMS,
+    bucket_of,
+    check_share_form,
+    derive_challenge,
+    forms,
+    supports,
+    verdict,
+)
 from trimask_core.moments.totals import accepted_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2

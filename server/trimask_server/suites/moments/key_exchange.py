@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import Pairing, SealingKey, require_kind, seal, verify
-from trimask_core.moments.check import MomentsSecret, challenge_key, contribution_hash
+from trimask_core.moments.report import MomentsSecret, challenge_key, contribution_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2, moments_pb2_grpc
 from trimask_proto.v1.common_pb2 import RefusalCount
