@@ -27,8 +27,7 @@ from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
 from trimask_server.collector.publication import Catalogue
-from trimask_server.suites.moments.block_work import MomentsWork
-from trimask_server.suites.moments.suite import MomentsServicer
+from trimask_server.suites.moments.suite import MomentsServicer, MomentsWork
 from trimask_server.suites.rows import right_draw
 from trimask_terminal.program import main
 
