@@ -12,8 +12,8 @@ from scipy import special, stats
 
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom, Stream
-from trimask_core.rows.arrays import check_headroom, expand_component, normals_from_words
-from trimask_core.rows.payloads import LOW_BITS, split_row
+from trimask_core.rows.arrays import expand_component, normals_from_words
+from trimask_core.rows.payloads import LOW_BITS, check_headroom, split_row
 from trimask_core.rows.study import EXACT_INTEGERS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-component.json").read_text())

@@ -12,7 +12,7 @@ import pytest
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.rows import arrays
-from trimask_core.rows.arrays import expand_keys
+from trimask_core.rows.arrays import expand_keys, read_component
 from trimask_core.rows.collusion import key_holders
 from trimask_core.rows.payloads import (
     PRIME,
@@ -22,7 +22,6 @@ from trimask_core.rows.payloads import (
     expand_spare,
     form_of,
     payloads,
-    read_component,
     read_elements,
     read_tags,
     signed,

@@ -20,10 +20,9 @@ from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian
 from trimask_core.crypto.keys import component_info
 from trimask_core.rows import arrays
 from trimask_core.rows import payloads as device
-from trimask_core.rows.arrays import HaarFrame
+from trimask_core.rows.arrays import HaarFrame, device_frame, read_component
 from trimask_core.rows.gateway import Gateway
 from trimask_core.rows.noise_columns import PureNormals, RowFrame, normals_from_words
-from trimask_core.rows.payloads import read_component
 from trimask_core.rows.study import Grid, frame_share
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import SealedSubmission, build_submission
@@ -78,8 +77,8 @@ def oracle_masked(study: Any, x1: Any, source: DeterministicRandom) -> Any:
     """x B_0 on the grid, by numpy's frame, which adds up in another order."""
     g = study.rows.tau * arrays.SecureNormals(source).standard_normal((1, study.rows.columns))
     taken = 1 - study.rows.frame_share
-    shift = study.rows.grid.to_float(np.array(x1))[None] - taken * study.rows.frame.unapply(g)
-    return study.rows.grid.round((g + study.rows.frame.apply(shift))[0])
+    shift = study.rows.grid.to_float(np.array(x1))[None] - taken * device_frame(study).unapply(g)
+    return study.rows.grid.round((g + device_frame(study).apply(shift))[0])
 
 
 @pytest.mark.parametrize("case", NORMALS, ids=lambda case: case["name"])
@@ -325,7 +324,7 @@ def test_a_device_without_numpy_and_grpcio(made_study: Any, tmp_path: Path) -> N
         for k, item in enumerate(sealed, 1)
     ]
     row = study.rows.grid.to_float(sum(parts))
-    answers = study.rows.frame.unapply(row[None])[0]
+    answers = device_frame(study).unapply(row[None])[0]
     expected = study.schema.encode({"age": 40, "bmi": 22.0, "smoker": "no", "region": "west"})
     # sigma is 0.25 here: a sum of p1 = 9 squared normals is beyond 9 + 60 with probability below 1e-10.
     assert np.sum((answers - expected) ** 2) < 69 * 0.25**2

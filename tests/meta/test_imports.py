@@ -166,7 +166,7 @@ def test_only_what_nodes_and_gateways_use_needs_numpy() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.Import) and any(alias.name == "numpy" for alias in node.names)
     }
-    assert needing == {"arrays.py", "gateway.py", "rotation.py", "shares.py"}
+    assert needing == {"arrays.py", "gateway.py"}
     assert not any(
         "numpy" in top_levels(path)
         for path in (

@@ -32,11 +32,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.errors import ParameterError
 from trimask_core.basics.randomness import RandomSource, RoundedGaussian, Stream
 from trimask_core.rows.payloads import (
     COMPONENT,
@@ -48,9 +49,13 @@ from trimask_core.rows.payloads import (
     SPARE,
     Tagged,
     add_elements,
+    check_payload,
+    form_of,
     key_offsets,
+    split_payload,
 )
 from trimask_core.rows.study import EXACT_INTEGERS, TAGS
+from trimask_core.study.definition import Study
 
 _CHUNK = 1 << 13  # pairs handled at a time: the temporaries stay in cache
 _LN2 = float.fromhex("0x1.62e42fefa39efp-1")  # written out: math.log is the C library's
@@ -258,6 +263,16 @@ class HaarFrame:
         return self.apply(np.eye(self.rows))
 
 
+def device_frame(study: Study) -> HaarFrame:
+    """F, the first p1 rows of the device mask B_0, as `RowsSettings.row_frame` and for many rows at a time."""
+    return _frame(study.rows.device_seed, study.attributes, study.rows.columns)
+
+
+@lru_cache(maxsize=8)
+def _frame(seed: bytes, rows: int, columns: int) -> HaarFrame:
+    return HaarFrame(seed, rows, columns)
+
+
 def haar_rotate(seed: bytes, M: Matrix) -> Matrix:
     """A M for the Haar matrix A on O(n) that `seed` stands for; M is overwritten.
 
@@ -443,10 +458,20 @@ def tag_components(
     return [Tagged(tags, spare, spare_tags) for (tags, spare_tags), spare in zip(made, spares, strict=True)]
 
 
-def check_headroom(component: NDArray[np.int64]) -> None:
-    """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
-    # Not by np.abs: the least int64 is its own absolute value.
-    if component.size and not -EXACT_INTEGERS < component.min() <= component.max() < EXACT_INTEGERS:
-        raise VerificationError(
-            "a component does not fit 53 bits; the study's grid leaves too little headroom"
-        )
+def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
+    """The component in one opened payload for right provider `provider` (1..K1); its form is checked."""
+    component: NDArray[np.int64] = read_components(study, provider, [payload])[0]
+    return component
+
+
+def read_components(study: Study, provider: int, payloads: Sequence[bytes]) -> NDArray[np.int64]:
+    """The components in opened payloads for right provider `provider` (1..K1), a row each; their form is checked."""
+    form, columns = form_of(study, provider), study.rows.columns
+    for payload in payloads:
+        check_payload(form, payload)
+    bodies = [split_payload(form, payload)[1] for payload in payloads]
+    if provider < len(study.right) and bodies:
+        return expand_components(bodies, columns, study.rows.share_steps)
+    values = np.frombuffer(b"".join(bodies), dtype="<i8").reshape(len(bodies), columns)
+    components: NDArray[np.int64] = values.astype(np.int64)
+    return components

@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import RandomSource
-from trimask_core.rows.arrays import SecureNormals, check_headroom, expand_components, tag_components
-from trimask_core.rows.payloads import component_payloads, component_seeds, draw_keys, noisy_answers
+from trimask_core.rows.arrays import SecureNormals, expand_components, tag_components
+from trimask_core.rows.payloads import (
+    check_headroom,
+    component_payloads,
+    component_seeds,
+    draw_keys,
+    noisy_answers,
+)
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, seal_under
 

@@ -267,6 +267,15 @@ def component_payloads(
     return made
 
 
+def check_headroom(component: NDArray[np.int64]) -> None:
+    """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
+    # Not by np.abs: the least int64 is its own absolute value.
+    if component.size and not -EXACT_INTEGERS < component.min() <= component.max() < EXACT_INTEGERS:
+        raise VerificationError(
+            "a component does not fit 53 bits; the study's grid leaves too little headroom"
+        )
+
+
 def form_of(study: Study, provider: int) -> PayloadForm:
     """The form of payloads for right provider `provider` (1..K1)."""
     rows = study.rows
@@ -278,7 +287,7 @@ def form_of(study: Study, provider: int) -> PayloadForm:
 
 def check_payload(form: PayloadForm, payload: bytes) -> None:
     """Refuse an opened payload of another form, without expanding it."""
-    kind, body, more = _split(form, payload)
+    kind, body, more = split_payload(form, payload)
     if more != form.more:
         raise VerificationError(
             f"a component for R{form.provider} must be followed by {form.more} bytes of tags and keys"
@@ -289,9 +298,7 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         return
     if kind != VECTOR or len(body) != 8 * form.values:
         raise VerificationError(f"a component for R{form.provider} must be a vector of {form.values} values")
-    import numpy as np  # imported here and below: only nodes need numpy, devices do not
-
-    from trimask_core.rows.arrays import check_headroom
+    import numpy as np  # imported here: only nodes need numpy, devices do not
 
     vector = np.frombuffer(body, dtype="<i8")
     check_headroom(vector)
@@ -299,29 +306,6 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         raise VerificationError(
             f"a component for R{form.provider} is longer than components of this study are"
         )
-
-
-def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
-    """The component in one opened payload for right provider `provider` (1..K1); its form is checked."""
-    component: NDArray[np.int64] = read_components(study, provider, [payload])[0]
-    return component
-
-
-def read_components(study: Study, provider: int, payloads: Sequence[bytes]) -> NDArray[np.int64]:
-    """The components in opened payloads for right provider `provider` (1..K1), a row each; their form is checked."""
-    import numpy as np
-
-    from trimask_core.rows.arrays import expand_components
-
-    form, columns = form_of(study, provider), study.rows.columns
-    for payload in payloads:
-        check_payload(form, payload)
-    bodies = [_split(form, payload)[1] for payload in payloads]
-    if provider < len(study.right) and bodies:
-        return expand_components(bodies, columns, study.rows.share_steps)
-    values = np.frombuffer(b"".join(bodies), dtype="<i8").reshape(len(bodies), columns)
-    components: NDArray[np.int64] = values.astype(np.int64)
-    return components
 
 
 @dataclass(frozen=True)
@@ -362,7 +346,7 @@ def _keys_of(study: Study, provider: int) -> list[int]:
     return [k for k, holders in enumerate(study.rows.tag_holders, 1) if provider in holders]
 
 
-def _split(form: PayloadForm, payload: bytes) -> tuple[bytes, bytes, int]:
+def split_payload(form: PayloadForm, payload: bytes) -> tuple[bytes, bytes, int]:
     """Kind, component, and how many bytes follow it."""
     size = 1 + (SEED_BYTES if form.provider < form.providers else 8 * form.values)
     if (

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trimask_core.rows.arrays import HaarFrame
-
 
 TAGS = 2
 """Tags a component: an alteration passes the check of one with a small probability, and has to pass all of them."""
@@ -262,19 +260,13 @@ class RowsStudy(RowsSettings):
         return collusion.key_holders(self.unmasking)
 
     @cached_property
-    def frame(self) -> HaarFrame:
-        """F, the first p1 rows of the device mask B_0; where its seed is known."""
-        from trimask_core.rows.arrays import HaarFrame  # imported here: a study can be read without numpy
-
-        return HaarFrame(self._device_seed, self.attributes, self.columns)
-
-    @cached_property
     def row_frame(self) -> RowFrame:
-        """F again, for one row at a time and without numpy."""
-        return RowFrame(self._device_seed, self.attributes, self.columns)
+        """F, the first p1 rows of the device mask B_0, for one row at a time and without numpy; where its seed is known."""
+        return RowFrame(self.device_seed, self.attributes, self.columns)
 
     @property
-    def _device_seed(self) -> bytes:
+    def device_seed(self) -> bytes:
+        """The seed of B_0; refused in a copy of the study without it."""
         if not self.mask_seed:
             raise StudyError(
                 "this copy of the study is without the seed of B_0, which devices, the collector and right providers have"

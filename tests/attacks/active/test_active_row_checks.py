@@ -16,6 +16,7 @@ from trimask_client.submission_status import submission_words
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
+from trimask_core.rows.arrays import device_frame
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import sign_abandon
@@ -41,7 +42,7 @@ def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
 
     def mask_row(study: Study, x1: Any, source: Any) -> list[int]:
         row = np.array(honest(study, x1, source), dtype=float)
-        inside = study.rows.frame.apply(study.rows.frame.unapply(row[None, :]))[0]
+        inside = device_frame(study).apply(device_frame(study).unapply(row[None, :]))[0]
         return [int(value) for value in np.rint(inside + factor * (row - inside))]
 
     patch.setattr(payloads, "mask_row", mask_row)

@@ -25,7 +25,8 @@ from trimask_core.basics.errors import (
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import component_info
-from trimask_core.rows.payloads import payloads, read_component, read_tags
+from trimask_core.rows.arrays import read_component
+from trimask_core.rows.payloads import payloads, read_tags
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation, Link

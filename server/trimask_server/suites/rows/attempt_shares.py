@@ -20,7 +20,8 @@ from trimask_core.basics.clock import Clock
 from trimask_core.basics.errors import ImpossibleStudy, Refused, TrimaskError
 from trimask_core.basics.refusals import Reason
 from trimask_core.crypto.keys import component_info
-from trimask_core.rows.payloads import TagPart, read_components, read_tags
+from trimask_core.rows.arrays import read_components
+from trimask_core.rows.payloads import TagPart, read_tags
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2

@@ -56,6 +56,7 @@ from trimask_core.rows.arrays import (
     HaarFrame,
     Matrix,
     combined,
+    device_frame,
     expand_keys,
     expand_spares,
     in_cache,
@@ -216,7 +217,7 @@ def directions(study: Study, seed: bytes) -> Matrix:
     key = (study.id, seed)
     Z = _DIRECTIONS.get(key)
     if Z is None:
-        Z = study.rows.frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
+        Z = device_frame(study).beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
         Z.flags.writeable = False
         _DIRECTIONS[key] = Z
         while sum(one.nbytes for one in list(_DIRECTIONS.values())) > _KEPT_BYTES and len(_DIRECTIONS) > 1:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import AnyReason, Reason, Status, attempt_counter, read_reason
-from trimask_core.rows.arrays import Matrix
+from trimask_core.rows.arrays import Matrix, device_frame
 from trimask_core.study.definition import Study
 from trimask_core.submit.release_files import plan_hash
 from trimask_proto.v1 import (
@@ -56,7 +56,7 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     many orders; a Gram check of each component alone cannot see that.
     """
     masked = study.rows.grid.to_float(sum_deliveries(deliveries))
-    answers = study.rows.frame.unapply(masked)
+    answers = device_frame(study).unapply(masked)
     n = masked.shape[0]
     energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.rows.tau**2
     expected = n * study.rows.left_columns
