@@ -47,7 +47,7 @@ def _study(case: dict[str, Any]) -> Any:
         tau=float.fromhex(case["tau"]),
         attributes=case["attributes"],
         columns=case["columns"],
-        frame=HaarFrame(seed, *sizes),
+        device_seed=seed,
         row_frame=RowFrame(seed, *sizes),
         share_steps=float.fromhex(case["share_steps"]),
         right=[None] * case["right"],
