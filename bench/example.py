@@ -10,8 +10,7 @@ import numpy as np
 from trimask_cli.owner import sign as approval
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.study.party import Party
 from trimask_core.study.signed import SignedStudy, approve
 from trimask_theory.planning.study_definition import load_definition

@@ -31,8 +31,7 @@ from trimask.simulation import drafted
 from trimask_cli.own_plan import predict
 from trimask_cli.own_plan.recommend import _norms as norms_of
 from trimask_cli.own_plan.recommend import recommend
-from trimask_core.moments.encoding import SHRINK_BITS
-from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.layout import SHRINK_BITS, MomentsLayout
 from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import ONES
 from trimask_core.study.schema import Schema

@@ -18,7 +18,7 @@ from bench.measure import best_seconds
 from bench.results import Result, Settings
 from trimask_client import Client
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.rows.rotation import haar_rotate
+from trimask_core.rows.arrays import haar_rotate
 from trimask_core.study.signed import SignedStudy
 from trimask_server.suites.rows.math import apply_right_mask, remove_right_mask
 

@@ -10,7 +10,7 @@ import numpy as np
 from bench.measure import best_seconds, race
 from bench.results import Result, Settings, share_of_limit
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.rows.rotation import haar_rotate
+from trimask_core.rows.arrays import haar_rotate
 from trimask_server.suites.rows.math import apply_right_mask
 
 __all__ = ["left", "right"]

@@ -12,10 +12,9 @@ import numpy as np
 from bench.example import ATTRIBUTES, answers
 from bench.results import Result, Settings, share_of_budget
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SEALINGS, SealingKey, seal
-from trimask_core.moments.check import challenge_key
+from trimask_core.crypto.keys import SEAL_OVERHEAD_BYTES, SEALINGS, SealingKey, seal
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.report import build_report, challenge_key, share_payloads, split
 from trimask_core.study.schema import Attribute, Schema
 from trimask_server.suites.moments.batch_check import (
     BatchChecker,

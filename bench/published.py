@@ -17,20 +17,19 @@ import numpy as np
 from bench.example import ATTRIBUTES, YES_NO, definition, sign
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.rows.rotation import Matrix
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import Matrix
 from trimask_core.study.party import Party, read_secret
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.release_files import plan_hash, sign_bound
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue, Tally
 from trimask_server.local.cluster import ProcessCluster, free_base_port
 from trimask_server.local.keys import make_keys, node_places
-from trimask_server.protocol.plans import right_roles, sign_bound
 from trimask_server.runtime.context import make_context
 from trimask_server.runtime.host import Host
 from trimask_server.settings.config import load_config
-from trimask_server.suites.rows.block_work import FactorLedger, Publisher
+from trimask_server.suites.rows.suite import FactorLedger, Publisher
 from trimask_theory.planning.study_definition import load_definition
 from trimask_theory.planning.study_plan import create_study
 
@@ -84,7 +83,7 @@ async def _publish(folder: Path, parties: dict[str, Party], rows: int) -> Publis
         bytes(32),
     )  # fmt: skip
     signed = sign(SignedStudy(study), folder)
-    keys = [SigningKey(read_secret(folder / role / "identity.key")) for role in right_roles(study)]
+    keys = [SigningKey(read_secret(folder / role / "identity.key")) for role in study.right_roles]
     context = make_context("collector", load_config(folder / "collector" / "node.toml", "collector"))
     host = Host(context)
     await host.load()

@@ -12,7 +12,7 @@ from bench.example import answers
 from bench.load import Target, Timing, drive
 from bench.results import Result, Settings, share_of_limit
 from trimask_client import Client
-from trimask_core.crypto.sealing import VECTOR, component_info, seal
+from trimask_core.crypto.keys import VECTOR, component_info, seal
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of

@@ -20,7 +20,7 @@ BEGIN, END = "<!-- packages: written by scripts/module_graph.py -->", "<!-- pack
 SERVER = "trimask_server"
 # Each imports only packages before it; `right` and `collector` do not know each other.
 SERVER_PACKAGES = (
-    "settings", "protocol", "store", "runtime", "access", "right", "collector", "suites", "programs", "local", "commands",
+    "settings", "store", "runtime", "access", "right", "collector", "suites", "programs", "local", "commands",
 )  # fmt: skip
 Graph = Mapping[str, set[str]]
 

@@ -2,13 +2,15 @@
 
 `python scripts/trace_paths.py` prints, for each suite, how many functions in how many files ran between `Client.submit`
 and the dataset a researcher holds, by room, and with `--files` the files in the order they were entered first.
-Everything that ran in that time counts, what nodes do by the clock too; generated stubs and the bodies of modules do not.
+Everything that ran in that time counts, what nodes do by the clock too; generated stubs and the bodies of modules and
+classes, which run wherever a module happens to be imported first, do not.
 `--json` is for scripts.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import logging
 import sys
@@ -45,7 +47,9 @@ class Trace:
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or not self.on or code.co_name == "<module>":
+        if (
+            event != "call" or not self.on or not code.co_flags & inspect.CO_OPTIMIZED
+        ):  # functions alone have the flag
             return
         if file := self._file(code.co_filename):
             self.functions.setdefault((file, code.co_qualname))

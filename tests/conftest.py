@@ -17,20 +17,18 @@ import pytest
 from hypothesis import settings
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows import collusion
-from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import PUBLISHING_STEPS, RowsSettings, grid_exponent
 from trimask_core.study.definition import Study, SuiteName, SuiteSettings
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection

@@ -8,8 +8,7 @@ from trimask_client.queue_entry import Entry
 from trimask_client.records import device_key
 from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.submit.submission import Receipt, SealedSubmission
 
 __all__ = [
     "Client",

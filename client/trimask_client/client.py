@@ -29,21 +29,20 @@ from trimask_core.basics.errors import (
 )
 from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, Sealing, sealing_key_message
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES, Sealing, sealing_key_message, verify
 from trimask_core.explain.statement import explain_study
 from trimask_core.study.definition import Study, check_study_id
-from trimask_core.study.signed import SignedStudy
-from trimask_core.study.verify_guarantee import check_claims
+from trimask_core.study.signed import SignedStudy, check_claims
 from trimask_core.submit.institutions import Directory, Standing, known_parties, require_known
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
     ProviderReceipt,
     ProviderWithdrawal,
     Receipt,
+    SealedSubmission,
+    build_submission,
     submission_id_of,
 )
-from trimask_core.submit.submission import SealedSubmission, build_submission
 from trimask_proto.v1.submission_pb2 import (
     GetSealingKeysResponse,
     SubmitRequest,

@@ -36,7 +36,7 @@ from trimask_core.study.definition import Study, check_study_id
 from trimask_core.study.party import check_origin, short_code
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import page_of, read_receipt
+from trimask_core.submit.submission import page_of, read_receipt
 from trimask_proto.v1.study_pb2 import (
     STUDY_STATE_CLOSED,
     STUDY_STATE_CLOSING,

@@ -34,8 +34,7 @@ from trimask_core.basics.refusals import Reason, Retry, read_reason
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_link
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.submit.submission import ProviderReceipt, Receipt, SealedSubmission, receipt_link
 from trimask_proto.v1.submission_pb2 import SubmitManyRequest, SubmitManyResponse, SubmitRequest
 
 SUBMIT_MANY_METHOD = "/trimask_proto.v1.SubmissionService/SubmitMany"

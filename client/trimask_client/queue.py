@@ -54,7 +54,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 
 if TYPE_CHECKING:
     from trimask_core.basics.clock import Clock

@@ -25,8 +25,7 @@ from trimask_core.basics.errors import Refused, TrimaskError
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import ProviderReceipt, ProviderWithdrawal, Receipt
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.submit.submission import ProviderReceipt, ProviderWithdrawal, Receipt, SealedSubmission
 
 if TYPE_CHECKING:
     from trimask_core.basics.clock import Clock

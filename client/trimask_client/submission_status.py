@@ -16,7 +16,7 @@ from trimask_client.transport import Endpoint, Transport, Unreachable
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_proto.v1.release_pb2 import GetBudgetRequest, GetBudgetResponse, Purses
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 

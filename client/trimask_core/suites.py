@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from trimask_core.basics.randomness import RandomSource
-from trimask_core.crypto.sealing import PayloadForm
+from trimask_core.crypto.keys import PayloadForm
 from trimask_core.moments import report as moments
 from trimask_core.moments.study import MomentsCollusion
 from trimask_core.rows import collusion as row_collusion

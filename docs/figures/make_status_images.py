@@ -22,7 +22,7 @@ from trimask_cli.study_file import bundled_definition
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve
 from trimask_server.local.cluster import ThreadCluster, free_base_port

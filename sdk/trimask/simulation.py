@@ -26,10 +26,9 @@ from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, answ
 from trimask.moments.waves import corrected_by
 from trimask_client.table import read_people
 from trimask_core.basics.clock import SystemClock
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import RandomSource, Stream, SystemRandom
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
-from trimask_core.rows.device import noisy_answers
+from trimask_core.basics.randomness import RandomSource, RoundedGaussian, Stream, SystemRandom
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES
+from trimask_core.rows.payloads import noisy_answers
 from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.party import Party

@@ -24,12 +24,19 @@ from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, StudyError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
-from trimask_core.study.progress import Closing, sign_abandon, sign_close
-from trimask_core.study.signed import Approval, SignedStudy, approve, needs_commitment
+from trimask_core.study.progress import Closing
+from trimask_core.study.signed import (
+    Approval,
+    SignedStudy,
+    approve,
+    needs_commitment,
+    sign_abandon,
+    sign_close,
+)
 from trimask_proto.v1 import admission_pb2, release_pb2, release_pb2_grpc, study_pb2
 from trimask_proto.v1.admission_pb2_grpc import AdmissionOwnerServiceStub
 from trimask_proto.v1.common_pb2 import CloseOrder

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimask_core.basics.errors import ConfigError, StudyError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.definition import SuiteName
 from trimask_core.study.party import (
     ADMISSION_KEY,

@@ -28,9 +28,9 @@ from trimask_attacks import (
 from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import HaarFrame, device_frame
 from trimask_core.rows.collusion import minimal_coalitions
-from trimask_core.rows.rotation import HaarFrame
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve
@@ -86,7 +86,7 @@ class Record:
                 for returned, mask, values in self.unmasked
             },
             collector=self.collector,
-            device_frame=self.study.rows.frame.matrix(),
+            device_frame=device_frame(self.study).matrix(),
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 from trimask_attacks import correlation
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.rows.collusion import Topology, default_unmasking, report
-from trimask_core.rows.tags import TAGS
+from trimask_core.rows.study import TAGS
 
 SAFE = Topology(4, 2, default_unmasking(4, 2))
 Simulate = Callable[..., Any]

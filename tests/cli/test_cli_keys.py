@@ -15,8 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from trimask_core.basics.errors import ConfigError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.study import party
 from trimask_server.local import keys
 from trimask_server.local.keys import issue_certificate, load_authority, make_authority

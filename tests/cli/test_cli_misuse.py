@@ -20,7 +20,7 @@ from trimask_client.grpc_channel import plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.submit.invitation import Invitation, Link
 from trimask_terminal.study_view import approval_words

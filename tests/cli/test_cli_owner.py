@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from trimask_cli.study_file import device_file, read_signed, seed_file, write_signed
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.study.party import read_secret
 from trimask_core.study.signed import SignedStudy, approve

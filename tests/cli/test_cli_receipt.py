@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_message
-from trimask_core.submit.submission import build_submission
+from trimask_core.submit.submission import ProviderReceipt, Receipt, build_submission, receipt_message
 from trimask_terminal.exits import Exit
 from trimask_terminal.program import main
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from trimask.data.connection import StudyStatus
 from trimask_cli.status_watch import view
 from trimask_cli.study_file import bundled_definition, read_signed
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import upload_bytes_of
 from trimask_server.local.keys import make_keys, node_places

@@ -23,7 +23,7 @@ from trimask_cli.site.page import page_hash, page_of
 from trimask_cli.study_file import bundled_definition, device_file, read_signed, seed_file
 from trimask_client.fetch import fetch_linked
 from trimask_core.basics.errors import ConfigError, StudyError, VerificationError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import read_secret
 from trimask_core.study.signed import approve
 from trimask_core.submit.invitation import Link

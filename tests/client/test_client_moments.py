@@ -13,7 +13,7 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_patience import until
 
 

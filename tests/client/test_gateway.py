@@ -19,10 +19,10 @@ from trimask_client.gateway import SUBMIT_MANY_METHOD, Gateway
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import ConfigError, Refused
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import admission_key
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import Receipt, read_receipt
+from trimask_core.submit.submission import Receipt, read_receipt
 from trimask_patience import until
 from trimask_proto.v1.submission_pb2 import SubmitManyRequest, SubmitManyResponse
 

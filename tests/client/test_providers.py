@@ -15,9 +15,9 @@ import pytest
 
 from trimask_client import Client, Unreachable
 from trimask_core.basics.errors import Refused, VerificationError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import read_secret
-from trimask_core.submit.receipt import receipt_message
+from trimask_core.submit.submission import receipt_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 from trimask_server.local.keys import issue_certificate, load_authority, make_authority
 

@@ -10,7 +10,7 @@ import pytest
 
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_server.runtime.audit import AuditLog, verify_chain
 from trimask_server.store.database import PROVIDER
 from trimask_server.store.interface import StoreError

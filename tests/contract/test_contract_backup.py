@@ -17,7 +17,7 @@ from trimask_server.settings.config import NodeConfig, StoreConfig
 from trimask_server.store.backup import Kept, back_up, restore
 from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import open_store
-from trimask_server.suites.rows.block_work import FactorLedger
+from trimask_server.suites.rows.suite import FactorLedger
 
 STUDY = b"s" * 32
 BLOCK = np.random.default_rng(0).normal(size=(20, 4))

@@ -10,8 +10,8 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore
 from trimask_server.store.database import PROVIDER

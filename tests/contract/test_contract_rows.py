@@ -13,10 +13,9 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.invitation import Admission
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_postgres import LocalPostgres
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right import rows as right_rows
 from trimask_server.right.row_intake import WithdrawalStore
 from trimask_server.right.rows import RowStore

@@ -12,7 +12,7 @@ from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_server.access.governance import Proposals
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.metrics import Refusals

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.submit.inclusion import Counted, CountedBlock
+from trimask_core.submit.release_files import Counted, CountedBlock
 
 IDS = [hashlib.sha256(bytes([i])).digest()[:16] for i in range(9)]
 FIRST, SECOND = b"a" * 16, b"b" * 16

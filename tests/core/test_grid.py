@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimask_core.basics.errors import ParameterError, VerificationError
-from trimask_core.rows.grid import EXACT_INTEGERS, Grid, grid_exponent
+from trimask_core.rows.study import EXACT_INTEGERS, Grid, grid_exponent
 
 
 @given(st.floats(-1e6, 1e6), st.integers(-30, -8))

@@ -11,7 +11,7 @@ import pytest
 
 from trimask_client import Client, Queue
 from trimask_core.basics.errors import ConfigError, StudyError, VerificationError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.submit.institutions import Directory, Institution, known_parties, load_directories
 from trimask_terminal.device.program import main
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from trimask_core.basics.errors import InvitationError, StudyError, VerificationError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.submit.invitation import INVITATION_BYTES, Admission, Invitation, Link
 from trimask_core.submit.submission import SealedSubmission
 

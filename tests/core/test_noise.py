@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import DeterministicRandom
+from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian
 
 
 def exact_pmf(sigma: float, reach: int) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trimask_core.basics.randomness import DeterministicRandom, Stream
-from trimask_core.rows.rotation import NormalStream, SecureNormals, normals_from_words
+from trimask_core.rows.arrays import NormalStream, SecureNormals, normals_from_words
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-normal.json").read_text())
 LN2 = float.fromhex("0x1.62e42fefa39efp-1")

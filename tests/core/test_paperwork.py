@@ -40,7 +40,7 @@ SHOWN = {
         "content = NULL, fixed = 1",
     ),
     "hold.days": ("server/trimask_server/settings/config.py", "keep_closed_days: float"),
-    "hold.collector.what.rows": ("server/trimask_server/suites/rows/block_work.py", "so encrypted"),
+    "hold.collector.what.rows": ("server/trimask_server/suites/rows/suite.py", "so encrypted"),
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 from trimask_core.explain.facts import whole_truth
 from trimask_core.explain.sentences import plain_truth
 from trimask_core.study.guarantee import STEPS, Budget, Neighbours, best_guess, guess_of_100, step_of
-from trimask_core.study.verify_guarantee import moments_noise
+from trimask_core.study.signed import moments_noise
 from trimask_core.suites import collusion_of
 from trimask_theory.accounting import MaskedRelease
 

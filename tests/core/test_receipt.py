@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_message
+from trimask_core.submit.submission import ProviderReceipt, Receipt, receipt_message
 
 SUBMISSION = bytes(range(16))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.rows.rotation import HaarFrame, NormalStream, haar_rotate
+from trimask_core.rows.arrays import HaarFrame, NormalStream, haar_rotate
 
 Matrix = NDArray[np.float64]
 SHAPES = [(1, 1), (1, 2), (3, 3), (5, 40), (63, 64), (64, 64), (65, 65), (64, 200), (130, 150), (200, 200)]

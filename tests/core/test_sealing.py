@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEAL_OVERHEAD_BYTES,
     SEALINGS,
     Pairing,

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from trimask_client import Client
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import DeterministicRandom, Stream
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian, Stream
+from trimask_core.crypto.keys import SealingKey, SigningKey
+from trimask_core.rows.arrays import HaarFrame, NormalStream, SecureNormals
 from trimask_core.rows.gateway import Gateway
-from trimask_core.rows.rotation import HaarFrame, NormalStream, SecureNormals
 from trimask_core.submit.submission import build_submission
 
 SECRET = bytes(range(160, 192))

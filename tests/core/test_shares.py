@@ -12,10 +12,9 @@ from scipy import special, stats
 
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom, Stream
-from trimask_core.rows.device import LOW_BITS, split_row
-from trimask_core.rows.grid import EXACT_INTEGERS
-from trimask_core.rows.rotation import normals_from_words
-from trimask_core.rows.shares import check_headroom, expand_component
+from trimask_core.rows.arrays import expand_component, normals_from_words
+from trimask_core.rows.payloads import LOW_BITS, check_headroom, split_row
+from trimask_core.rows.study import EXACT_INTEGERS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-component.json").read_text())
 SCALE = 2.0**48 / 3

@@ -14,7 +14,8 @@ import pytest
 
 from trimask_core.basics.errors import ApprovalError, ImpossibleStudy, StudyError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import device_frame
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.schema import Attribute, Schema
@@ -74,7 +75,7 @@ def test_sizes(study: Study) -> None:
     assert study.rows.max_block_rows == 2 * study.rows.block_rows - 1
     assert study.rows.share_scale == 2 * study.protection.row_norm / study.rows.share_leakage
     assert study.rows.share_steps == study.rows.share_scale / study.rows.grid.step
-    assert (study.rows.frame.rows, study.rows.frame.columns) == (study.attributes, study.rows.columns)
+    assert (device_frame(study).rows, device_frame(study).columns) == (study.attributes, study.rows.columns)
     assert list(study.parties) == ["R1", "R2", "R3", "L1", "L2", "collector"]
     assert study.rows.topology.unmasking == ("R1", "R2", "L2")
     assert study.role_of(study.left[1].identity) == "L2"

@@ -11,22 +11,25 @@ import pytest
 
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows import shares
-from trimask_core.rows.device import expand_component
-from trimask_core.rows.payloads import check_payload, form_of, payloads, read_component, read_tags
-from trimask_core.rows.shares import expand_keys
-from trimask_core.rows.tags import (
+from trimask_core.rows import arrays
+from trimask_core.rows.arrays import expand_keys, read_component
+from trimask_core.rows.collusion import key_holders
+from trimask_core.rows.payloads import (
     PRIME,
-    TAGS,
+    check_payload,
+    expand_component,
     expand_key,
     expand_spare,
-    key_holders,
+    form_of,
+    payloads,
     read_elements,
+    read_tags,
     signed,
     tag_component,
     tags_of,
     write_elements,
 )
+from trimask_core.rows.study import TAGS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "core-tags.json").read_text())
 
@@ -127,30 +130,30 @@ def test_arrays_give_the_numbers_of_a_device() -> None:
     source, columns, count = DeterministicRandom("tag arrays"), 37, 5
     seeds = [[source.seed(), source.seed()] for _ in range(count)]
     spares = [source.seed() for _ in range(count)]
-    components = shares.expand_components([source.seed() for _ in range(count)], columns, 2.0**46)
+    components = arrays.expand_components([source.seed() for _ in range(count)], columns, 2.0**46)
     components[0, :5] = [2**53 - 1, -(2**53) + 1, 0, -1, 1]
     components[1] = 2**53 - 1
     rows = components.tolist()
-    made = shares.tag_components(components, spares, seeds)
+    made = arrays.tag_components(components, spares, seeds)
     assert made == [
         tag_component(row, spare, [expand_key(seed, columns) for seed in held])
         for row, spare, held in zip(rows, spares, seeds, strict=True)
     ]
-    drawn = shares.expand_spares(spares, columns)
+    drawn = arrays.expand_spares(spares, columns)
     assert [read_elements(one.tobytes()) for one in drawn] == [expand_spare(one, columns) for one in spares]
     for e in (0, 1, PRIME - 1, int.from_bytes(source.seed(), "little") % PRIME):
         expected = [
             [(e * x + y) % PRIME for x, y in zip(row, expand_spare(spare, columns), strict=True)]
             for row, spare in zip(rows, spares, strict=True)
         ]
-        assert shares.combined(components, drawn, e).tobytes() == b"".join(map(write_elements, expected))
+        assert arrays.combined(components, drawn, e).tobytes() == b"".join(map(write_elements, expected))
     ones = np.full((1, columns), 1, dtype=np.int64)  # e x + y = the prime itself is written as 0
-    full = shares.read_wide((PRIME - 1).to_bytes(16, "little") * columns, columns)
-    assert shares.combined(ones, full, 1).tobytes() == bytes(16 * columns)
+    full = arrays.read_wide((PRIME - 1).to_bytes(16, "little") * columns, columns)
+    assert arrays.combined(ones, full, 1).tobytes() == bytes(16 * columns)
     keys = np.full((2, TAGS, columns), -(2**44), dtype=np.int64)
     keys[1] = 2**44
     sent = [2**128 - 1, PRIME, 0, 1, *(2**127 + place for place in range(columns - 4))]
-    wide = shares.read_wide(b"".join(one.to_bytes(16, "little") for one in sent) * 2, columns)
-    assert shares.inner_products(wide, keys) == [
+    wide = arrays.read_wide(b"".join(one.to_bytes(16, "little") for one in sent) * 2, columns)
+    assert arrays.inner_products(wide, keys) == [
         [sum(sent) * sign * 2**44 % PRIME] * TAGS for sign in (-1, 1)
     ]

@@ -12,8 +12,8 @@ import pytest
 from moments_cases import random_answers
 from trimask_core.basics.errors import AnswerError, ImpossibleStudy, StudyError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.device import noisy_answers
 from trimask_core.rows.gateway import Gateway
+from trimask_core.rows.payloads import noisy_answers
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection

@@ -17,16 +17,14 @@ from trimask_client.fetch import fetch_study
 from trimask_client.gateway import gateway_of
 from trimask_core.basics.errors import AnswerError, ApprovalError, StudyError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import component_info
+from trimask_core.crypto.keys import component_info
 from trimask_core.moments.arrays import times
-from trimask_core.moments.check import challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P
-from trimask_core.moments.report import read_share
+from trimask_core.moments.report import challenge_key, derive_challenge, forms, read_share, verdict
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Link
-from trimask_core.submit.receipt import Receipt
-from trimask_core.submit.submission import build_submission
+from trimask_core.submit.submission import Receipt, build_submission
 from trimask_core.suites import check_payload, payloads_of
 from trimask_terminal.device.program import main
 

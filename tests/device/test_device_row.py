@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimask_core.basics.errors import ParameterError, StudyError, VerificationError
-from trimask_core.basics.noise import DiscreteGaussian
-from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
-from trimask_core.crypto.sealing import component_info
-from trimask_core.rows import device, rotation, shares
+from trimask_core.basics.randomness import DeterministicRandom, DiscreteGaussian, SystemRandom
+from trimask_core.crypto.keys import component_info
+from trimask_core.rows import arrays
+from trimask_core.rows import payloads as device
+from trimask_core.rows.arrays import HaarFrame, device_frame, read_component
 from trimask_core.rows.gateway import Gateway
-from trimask_core.rows.grid import Grid, frame_share
 from trimask_core.rows.noise_columns import PureNormals, RowFrame, normals_from_words
-from trimask_core.rows.payloads import read_component
-from trimask_core.rows.rotation import HaarFrame
+from trimask_core.rows.study import Grid, frame_share
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.submission import SealedSubmission, build_submission
 
@@ -48,7 +47,7 @@ def _study(case: dict[str, Any]) -> Any:
         tau=float.fromhex(case["tau"]),
         attributes=case["attributes"],
         columns=case["columns"],
-        frame=HaarFrame(seed, *sizes),
+        device_seed=seed,
         row_frame=RowFrame(seed, *sizes),
         share_steps=float.fromhex(case["share_steps"]),
         right=[None] * case["right"],
@@ -76,10 +75,10 @@ def oracle_answers(study: Any, answers: Any, source: DeterministicRandom) -> Any
 
 def oracle_masked(study: Any, x1: Any, source: DeterministicRandom) -> Any:
     """x B_0 on the grid, by numpy's frame, which adds up in another order."""
-    g = study.rows.tau * rotation.SecureNormals(source).standard_normal((1, study.rows.columns))
+    g = study.rows.tau * arrays.SecureNormals(source).standard_normal((1, study.rows.columns))
     taken = 1 - study.rows.frame_share
-    shift = study.rows.grid.to_float(np.array(x1))[None] - taken * study.rows.frame.unapply(g)
-    return study.rows.grid.round((g + study.rows.frame.apply(shift))[0])
+    shift = study.rows.grid.to_float(np.array(x1))[None] - taken * device_frame(study).unapply(g)
+    return study.rows.grid.round((g + device_frame(study).apply(shift))[0])
 
 
 @pytest.mark.parametrize("case", NORMALS, ids=lambda case: case["name"])
@@ -87,17 +86,17 @@ def test_known_normals(case: dict[str, Any]) -> None:
     words = [int(word, 16) for word in case["words"]]
     expected = [float.fromhex(value) for value in case["normals"]]
     assert normals_from_words(words) == expected
-    assert rotation.normals_from_words(np.array(words, dtype=np.uint64)).tolist() == expected
+    assert arrays.normals_from_words(np.array(words, dtype=np.uint64)).tolist() == expected
 
 
 @settings(max_examples=300)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2))
 def test_normals_are_numpys_to_the_bit(words: list[int]) -> None:
-    assert normals_from_words(words) == rotation.normals_from_words(np.array(words, dtype=np.uint64)).tolist()
+    assert normals_from_words(words) == arrays.normals_from_words(np.array(words, dtype=np.uint64)).tolist()
 
 
 def test_a_stream_of_normals_is_numpys_to_the_bit() -> None:
-    pure_stream, stream = PureNormals(bytes(32), b"x"), rotation.NormalStream(bytes(32), b"x")
+    pure_stream, stream = PureNormals(bytes(32), b"x"), arrays.NormalStream(bytes(32), b"x")
     for count in (1, 2, 33, 10_000):
         assert pure_stream.standard_normal(count) == stream.standard_normal(count).tolist()
     assert "secret" in repr(pure_stream)
@@ -130,7 +129,7 @@ def test_components_are_numpys_integers(columns: int) -> None:
         seed = bytes([number] * 32)
         assert (
             device.expand_component(seed, columns, 2.0**46 / 3)
-            == shares.expand_component(seed, columns, 2.0**46 / 3).tolist()
+            == arrays.expand_component(seed, columns, 2.0**46 / 3).tolist()
         )
 
 
@@ -325,7 +324,7 @@ def test_a_device_without_numpy_and_grpcio(made_study: Any, tmp_path: Path) -> N
         for k, item in enumerate(sealed, 1)
     ]
     row = study.rows.grid.to_float(sum(parts))
-    answers = study.rows.frame.unapply(row[None])[0]
+    answers = device_frame(study).unapply(row[None])[0]
     expected = study.schema.encode({"age": 40, "bmi": 22.0, "smoker": "no", "region": "west"})
     # sigma is 0.25 here: a sum of p1 = 9 squared normals is beyond 9 + 60 with probability below 1e-10.
     assert np.sum((answers - expected) ** 2) < 69 * 0.25**2

@@ -15,7 +15,7 @@ from trimask_core.form.form import Form
 from trimask_core.rows import collusion
 from trimask_core.study.guarantee import Neighbours, Protection
 from trimask_core.study.weight import Weight
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_mobile.model.study_page_text import tell
 from trimask_mobile.model.words import catalogue
 from trimask_terminal.study_view import approval_words

@@ -13,8 +13,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.crypto import sealing
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto import keys as sealing
+from trimask_core.crypto.keys import (
     SealingKey,
     component_info,
     hpke_open,
@@ -86,7 +86,7 @@ def test_errors_are_the_same_without_the_native_one(monkeypatch: pytest.MonkeyPa
 def test_a_library_without_hpke_is_enough() -> None:
     script = (
         "import sys; sys.modules['cryptography.hazmat.primitives.hpke'] = None\n"
-        "from trimask_core.crypto import sealing\n"
+        "from trimask_core.crypto import keys as sealing\n"
         "assert sealing._LIBRARY is None\n"
         "key = sealing.SealingKey.generate()\n"
         "assert key.open(sealing.seal(key.public, b'x', b'i'), b'i') == b'x'"

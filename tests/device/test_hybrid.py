@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
 from moments_cases import random_schema
 from trimask_core.basics.errors import ConfigError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto import mlkem, sealing
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto import keys as sealing
+from trimask_core.crypto import mlkem
+from trimask_core.crypto.keys import (
     PUBLIC_KEY_BYTES,
     SEAL_OVERHEAD_BYTES,
     SEALINGS,

@@ -29,7 +29,7 @@ from trimask_core.basics.errors import (
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.basics.refusals import AnyReason, Reason, Status, Unlisted, read_reason
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import receipt_message
+from trimask_core.submit.submission import receipt_message
 from trimask_patience import patience
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse
 

@@ -18,9 +18,9 @@ from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import component_info
-from trimask_core.rows.payloads import read_component
-from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
+from trimask_core.crypto.keys import component_info
+from trimask_core.rows.arrays import device_frame, read_component
+from trimask_core.submit.submission import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
 KEY = bytes(range(32))
@@ -306,7 +306,7 @@ def _check_all_arrived_once(made: Any, device: Device, world: World) -> None:
             )
             for k in range(1, len(study.right) + 1)
         )
-        scaled = study.rows.frame.unapply(study.rows.grid.to_float(np.asarray(row))[None])[0, column]
+        scaled = device_frame(study).unapply(study.rows.grid.to_float(np.asarray(row))[None])[0, column]
         ages.append(
             round(study.schema.columns[column].center + scaled * study.schema.columns[column].half_range)
         )

@@ -18,7 +18,7 @@ from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.submit.invitation import Invitation
-from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
+from trimask_core.submit.submission import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.study_pb2 import STUDY_STATE_CLOSED, STUDY_STATE_OPEN, GetStudyStatusResponse
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 

@@ -12,7 +12,7 @@ from trimask_client import Endpoint, Queue, Unreachable
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.submit.receipt import receipt_message, submission_id_of, withdrawal_message
+from trimask_core.submit.submission import receipt_message, submission_id_of, withdrawal_message
 from trimask_proto.v1.submission_pb2 import SubmitRequest, SubmitResponse, WithdrawRequest, WithdrawResponse
 
 KEY = bytes(range(32))

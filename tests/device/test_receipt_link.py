@@ -14,7 +14,7 @@ import pytest
 from trimask_client import Client, Endpoint
 from trimask_core.basics.errors import VerificationError
 from trimask_core.study.party import Web
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
     Receipt,
     is_receipt,
     page_of,

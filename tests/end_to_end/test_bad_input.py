@@ -18,9 +18,9 @@ from trimask_cli import owner
 from trimask_client import Client, SealedSubmission, Unreachable
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import AnswerError, ApprovalError, ParameterError, Refused, TrimaskError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.crypto.keys import SigningKey, component_info, seal
 from trimask_core.study.signed import Approval, SignedStudy, approve
+from trimask_core.submit.release_files import plan_message
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_patience import patience
@@ -44,7 +44,6 @@ from trimask_proto.v1 import (
     unmasking_pb2_grpc,
 )
 from trimask_server.local.keys import issue_certificate, load_authority
-from trimask_server.protocol.plans import plan_message
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from trimask_core.moments.field import P
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import Closing, closing_of
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_row_rogue import RowRogue

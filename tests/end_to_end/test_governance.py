@@ -18,8 +18,8 @@ from trimask_cli.study_file import read_signed, write_seed, write_signed
 from trimask_client import Client
 from trimask_core.basics.errors import Refused, TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto import sealing
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto import keys as sealing
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.guarantee import Guarantee, Neighbours
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy, approve

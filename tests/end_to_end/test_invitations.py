@@ -26,7 +26,7 @@ from trimask_client.transport import Endpoint, H2Transport, Unreachable
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError, InvitationError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.explain.statement import explain_study
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy

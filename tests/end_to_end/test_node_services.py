@@ -14,7 +14,7 @@ from trimask_client import Client
 from trimask_client.grpc_channel import open_channel
 from trimask_core.basics.errors import Refused
 from trimask_core.study.party import admission_key
-from trimask_core.study.progress import sign_close
+from trimask_core.study.signed import sign_close
 from trimask_lab import Lab
 from trimask_proto.v1 import node_pb2, node_pb2_grpc, right_batches_pb2, right_batches_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder

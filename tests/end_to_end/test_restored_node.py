@@ -10,10 +10,10 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_patience import patience
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.protocol.plans import split_ids
 from trimask_terminal.program import main
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from trimask_client import Client, Queue, device_key
 from trimask_core.basics.errors import ParameterError, Refused, VerificationError
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_moments import open_moments
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc

@@ -48,7 +48,7 @@ OUTSIDE: dict[str, set[str]] = {
         "prometheus_client", "psycopg", "pyarrow", "rich", "threadpoolctl", "uvloop",
     },
 }  # fmt: skip
-DEVICE = ("device.py", "noise_columns.py")  # what a device does with one row
+ROWS = ROOT / "client/trimask_core/rows"  # noise_columns.py and payloads.py: what a device does with one row
 ONLY_IN = {
     "grpc": {"grpc_channel.py"},
     "h2": {"h2_connection.py"},
@@ -166,14 +166,14 @@ def test_only_what_nodes_and_gateways_use_needs_numpy() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.Import) and any(alias.name == "numpy" for alias in node.names)
     }
-    assert needing == {"arrays.py", "gateway.py", "rotation.py", "shares.py"}
-    assert not any(
-        "numpy" in top_levels(path)
-        for path in (
-            *files("client/trimask_client"),
-            *(ROOT / "client/trimask_core/rows" / name for name in DEVICE),
-        )
-    )
+    assert needing == {"arrays.py", "gateway.py"}
+    without = (*files("client/trimask_client"), ROWS / "noise_columns.py")
+    assert not any("numpy" in top_levels(path) for path in without)
+    functions = [node for node in parsed(ROWS / "payloads.py") if isinstance(node, ast.FunctionDef)]
+    assert len(functions) > 20
+    assert [one.name for one in functions if "import numpy" in ast.unparse(one)] == [
+        "check_payload"
+    ]  # a node's
 
 
 BLOCK = """

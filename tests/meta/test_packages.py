@@ -299,8 +299,7 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
         {"numpy", "grpc", "scipy", "rich", *NOTEBOOK},
         (
             "trimask_client.grpc", "trimask_core.moments.arrays", "trimask_core.moments.gateway",
-            "trimask_core.rows.gateway", "trimask_core.rows.rotation", "trimask_core.rows.rotation",
-            "trimask_core.rows.shares",
+            "trimask_core.rows.gateway", "trimask_core.rows.arrays",
             "trimask_terminal.study_view", "trimask_terminal.study_view", "trimask_terminal.study_view",
         ),
     ),
@@ -310,10 +309,7 @@ ALONE: dict[str, tuple[Sequence[str], set[str], tuple[str, ...]]] = {
     "trimask-server": (
         ("trimask-client", "trimask-theory", "trimask-server"),
         {"pyarrow", "psycopg", *NOTEBOOK},
-        (
-            "trimask_server.suites.rows.block_work", "trimask_server.suites.rows.block_work",
-            "trimask_server.store.postgres",
-        ),
+        ("trimask_server.store.postgres",),
     ),
     "trimask": (
         ("trimask-client", "trimask-theory", "trimask"),

@@ -65,8 +65,8 @@ def test_a_row_and_a_report_pass_no_more_files() -> None:
     found = json.loads(printed.stdout)
     files = {way: {step.split(":")[0] for step in steps} for way, steps in found.items()}
     assert "trimask_server/suites/rows/math.py" in files["row"]
-    assert "trimask_core/moments/check.py" in files["report"]
-    assert (len(files["row"]) <= 108, len(files["report"]) <= 98) == (True, True), (
+    assert "trimask_core/moments/report.py" in files["report"]
+    assert (len(files["row"]) <= 84, len(files["report"]) <= 80) == (True, True), (
         len(files["row"]),
         len(files["report"]),
     )

@@ -11,7 +11,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.submit.invitation import Link
-from trimask_core.submit.receipt import read_receipt
+from trimask_core.submit.submission import read_receipt
 
 PIN = "271828"
 ANSWERS = {"age": "1990-01-02", "wellbeing": 3.0, "sleep_hours": "8", "shift_work": "no", "exercise": "some"}

@@ -17,7 +17,7 @@ import pytest
 
 from trimask_android import run_job
 from trimask_client import Queue, device_key
-from trimask_core.submit.receipt import Receipt, read_receipt
+from trimask_core.submit.submission import Receipt, read_receipt
 from trimask_mobile.model.participation import Participation
 
 

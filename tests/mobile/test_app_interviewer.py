@@ -15,7 +15,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import receipt_message
+from trimask_core.submit.submission import receipt_message
 from trimask_mobile.kiosk.interviewer import links_in
 from trimask_mobile.kiosk.respondents import IDLE_MS, send_sessions
 from trimask_mobile.model.device import Device

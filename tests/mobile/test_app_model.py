@@ -16,7 +16,7 @@ from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import ApprovalError, Refused, StudyError, TrimaskError
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason, Status, Unlisted
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.form.file import read_form
 from trimask_core.form.font_coverage import _APP_LETTERS
 from trimask_core.form.form import Form

@@ -16,7 +16,7 @@ from trimask_cli import owner
 from trimask_client import Client
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey
 from trimask_server.programs.roles import erasers_of
 from trimask_server.right.sealing_keys import RingKey, SealingRing, load_ring, save_ring
 from trimask_server.runtime.host import collect_forever, collect_garbage

@@ -26,7 +26,7 @@ from cryptography import x509
 
 from trimask_cli.study_file import write_signed
 from trimask_core.basics.errors import ConfigError
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES
 from trimask_core.study.party import fingerprint, load_party
 from trimask_patience import patience
 from trimask_postgres import LocalPostgres

@@ -14,7 +14,7 @@ from trimask_client.queue import Queue
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEALINGS, Sealing, SealingKey, seal, sealing_key_id
+from trimask_core.crypto.keys import SEALINGS, Sealing, SealingKey, seal, sealing_key_id
 from trimask_core.study.party import load_party, read_secret
 from trimask_server.right.sealing_keys import (
     RingKey,

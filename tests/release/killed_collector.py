@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trimask_answers import OWNER, LoneCollector, stand_in
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector import releases
 from trimask_server.collector.releases import BudgetLedger

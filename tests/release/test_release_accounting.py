@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, Refused, StudyError
 from trimask_core.study.guarantee import Budget
-from trimask_server.protocol.accounting import Price, left_after, require_affordable, spent_by
+from trimask_server.collector.accounting import Price, left_after, require_affordable, spent_by
 
 amount = st.floats(min_value=1e-6, max_value=10, allow_nan=False)
 

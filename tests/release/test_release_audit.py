@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trimask.release import local
 from trimask_audit import Audit
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.rotation import SecureNormals
+from trimask_core.rows.arrays import SecureNormals
 from trimask_theory.gaussian import local_noise
 from trimask_theory.mechanisms import least_squares, projection, vector_sum
 

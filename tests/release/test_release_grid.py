@@ -9,9 +9,8 @@ import pytest
 from scipy.stats import chisquare, norm
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.rotation import SecureNormals
+from trimask_core.basics.randomness import DeterministicRandom, RoundedGaussian
+from trimask_core.rows.arrays import SecureNormals
 from trimask_theory.gaussian import grid_gaussian
 
 

@@ -10,8 +10,8 @@ import pytest
 from stored_rows import insert
 from trimask_core.basics.errors import Refused
 from trimask_core.study.guarantee import Budget
+from trimask_server.collector.accounting import Price
 from trimask_server.collector.releases import BudgetLedger, Entry
-from trimask_server.protocol.accounting import Price
 from trimask_server.store.database import COLLECTOR
 from trimask_server.store.interface import Store, StoreError
 from trimask_server.store.release_table import answers_state

@@ -15,7 +15,7 @@ from trimask.errors import FormulaError
 from trimask.release import PaperMechanism, estimators, local
 from trimask_core.basics.errors import ParameterError, TrimaskError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.rotation import SecureNormals
+from trimask_core.rows.arrays import SecureNormals
 from trimask_core.study.schema import Attribute, Schema
 from trimask_theory.gaussian import local_noise
 from trimask_theory.mechanisms import least_squares, projection, record

@@ -14,7 +14,7 @@ from trimask.release import Answer
 from trimask_answers import OWNER, ROWS, LoneCollector, stand_in
 from trimask_core.basics.errors import ParameterError, Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.guarantee import Budget, Protection
 from trimask_proto.v1 import release_pb2 as pb
 from trimask_server.collector.releases import BudgetLedger, ReleaseServicer

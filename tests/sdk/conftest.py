@@ -17,24 +17,22 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.rows import collusion
-from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import PUBLISHING_STEPS, RowsSettings, grid_exponent
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.signed import SignedStudy, approve
-from trimask_core.submit.inclusion import BOUND, COUNTED_FILE, Counted, CountedBlock, plan_hash
+from trimask_core.submit.release_files import BOUND, COUNTED_FILE, Counted, CountedBlock, plan_hash
 
 SCHEMA = Schema(
     (

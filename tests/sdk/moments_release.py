@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from trimask_core.basics.encoding import encode_bytes
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.basics.randomness import DeterministicRandom, RoundedGaussian
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments.field import P, draw, pack
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsSettings
@@ -39,7 +37,7 @@ from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party
 from trimask_core.study.schema import Schema
 from trimask_core.study.signed import SignedStudy, approve
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock
 
 PROMISE = Guarantee(Neighbours("record", 1.0), "proved", "a test's claim", "none", epsilon=1.0, delta=1e-6)
 

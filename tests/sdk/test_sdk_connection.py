@@ -24,7 +24,7 @@ from trimask.data.connection import PIECE_BYTES, cache_folder, pull_file
 from trimask.data.manifest import FileEntry
 from trimask.errors import ConnectionFailed, ParameterError, Refused, VerificationError
 from trimask_client.grpc_channel import open_channel
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_proto.v1 import common_pb2, dataset_pb2, dataset_pb2_grpc, study_pb2, study_pb2_grpc
 
 Write = Callable[..., Path]

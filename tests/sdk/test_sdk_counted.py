@@ -14,8 +14,8 @@ from tests.sdk.moments_release import SignedMoments, moments_study, write_moment
 from trimask import Dataset
 from trimask.errors import VerificationError
 from trimask_core.study.schema import Attribute, Schema
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
-from trimask_core.submit.receipt import ProviderReceipt, Receipt, receipt_digest_message
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.submission import ProviderReceipt, Receipt, receipt_digest_message
 
 Change = Callable[[Counted], Counted]
 SCHEMA = Schema((Attribute("x", "continuous", -1, 1, step=0.01), Attribute("y", "binary")))

@@ -21,7 +21,7 @@ from trimask import Dataset
 from trimask.data.metadata import describe_dataset
 from trimask.errors import MissingExtra, ParameterError, StudyError, VerificationError
 from trimask_core.basics.errors import ApprovalError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.schema import Attribute, Schema
 
 Write = Callable[..., Path]

@@ -17,7 +17,7 @@ import pytest
 from tests.sdk.moments_release import SignedMoments, exact_totals, moments_study, write_moments
 from trimask import Dataset, fit
 from trimask.errors import VerificationError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.moments.field import P, pack, unpack
 from trimask_core.moments.totals import values_hash
 from trimask_core.study.derived import Derived

@@ -15,7 +15,7 @@ import pytest
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_server.runtime.audit import HEAD_FILE, AuditEntry, AuditHead, AuditLog, verify_chain
 from trimask_server.runtime.metrics import Refusals
 from trimask_server.store.database import PROVIDER

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEALINGS, Pairing, Sealing, SealingKey
+from trimask_core.crypto.keys import SEALINGS, Pairing, Sealing, SealingKey
 from trimask_server.suites.rows.math import blind, sum_deliveries
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.device import mask_row, split_row
-from trimask_core.rows.rotation import haar_rotate
-from trimask_core.rows.shares import expand_component
+from trimask_core.rows.arrays import device_frame, expand_component, haar_rotate
+from trimask_core.rows.payloads import mask_row, split_row
 from trimask_core.study.definition import Study
 from trimask_server.suites.rows.check import column_bound, refuse_heavy, trace_bound
 from trimask_server.suites.rows.masking_attempt import masked_answers
@@ -67,7 +66,7 @@ def test_too_little_noise_is_refused_as_well_as_too_much(
 ) -> None:
     """Rows whose noise columns were shrunk or stretched: a bound on each side finds them."""
     whole = study.rows.grid.to_float(np.sum(_components(study, rows), axis=0))
-    answers = study.rows.frame.apply(study.rows.frame.unapply(whole))
+    answers = device_frame(study).apply(device_frame(study).unapply(whole))
     altered = study.rows.grid.round(answers + share * (whole - answers)).view(np.uint64)
     deliveries = [altered, *(np.zeros_like(altered) for _ in study.right[1:])]
     if plausible:

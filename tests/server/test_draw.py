@@ -11,10 +11,10 @@ import pytest
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import sign_abandon, sign_close, verify_abandon, verify_close
+from trimask_core.study.signed import sign_abandon, sign_close, verify_abandon, verify_close
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
-from trimask_server.protocol.plans import split_ids
 from trimask_server.suites.rows.draw import Draw, coin_of, freeze, sign_verdicts
 
 N = 10

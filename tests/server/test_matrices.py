@@ -10,7 +10,7 @@ import pytest
 from trimask_core.basics.clock import ManualClock
 from trimask_core.basics.errors import Refused
 from trimask_proto.v1 import common_pb2
-from trimask_server.protocol.plans import AttemptTable
+from trimask_server.suites.rows.attempt_shares import AttemptTable
 from trimask_server.suites.rows.math import Assembler, slices
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEED
+from trimask_core.crypto.keys import SEED
 from trimask_core.rows.payloads import form_of
 from trimask_server.suites.rows import attempt_shares
 from trimask_server.suites.rows.attempt_shares import OpenRows

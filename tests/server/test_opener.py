@@ -10,9 +10,8 @@ from typing import cast
 import pytest
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import PayloadForm, SealingKey, component_info, seal
-from trimask_core.submit.receipt import receipt_message
+from trimask_core.crypto.keys import PayloadForm, SealingKey, SigningKey, component_info, seal
+from trimask_core.submit.submission import receipt_message
 from trimask_server.right import sealing_keys
 from trimask_server.right.sealing_keys import JustOpened, Opened, OpeningKeys, Parcel, open_all, open_parcel
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from trimask_core.basics.errors import Refused
-from trimask_core.rows.rotation import Matrix
+from trimask_core.rows.arrays import Matrix
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.publication import Catalogue
 from trimask_server.store.data_keys import KeyRing, Vault
 from trimask_server.store.database import COLLECTOR
-from trimask_server.suites.rows.block_work import FactorLedger
 from trimask_server.suites.rows.math import factor_from_bytes, factor_to_bytes, fold, masked_release
+from trimask_server.suites.rows.suite import FactorLedger
 
 STUDY = b"s" * 32
 

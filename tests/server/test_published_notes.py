@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 from trimask.simulation import drafted
 from trimask_cli.study_file import bundled_definition
-from trimask_core.rows.parquet_metadata import row_notes
-from trimask_server.suites.rows.block_work import write_parquet
+from trimask_core.submit.release_files import row_notes
+from trimask_server.suites.rows.suite import write_parquet
 from trimask_theory.planning.study_definition import load_definition
 
 

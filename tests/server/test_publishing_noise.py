@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.grid import discrete_epsilon, published_sigma
+from trimask_core.rows.study import discrete_epsilon, published_sigma
 from trimask_core.study.definition import Study
 from trimask_server.suites.rows.math import apply_right_mask, fold, publishing_noise, with_publishing_noise
 from trimask_server.suites.rows.unmasking import unmask_component

@@ -7,7 +7,7 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.rotation import haar_rotate
+from trimask_core.rows.arrays import haar_rotate
 from trimask_server.suites.rows.math import apply_right_mask, check_gram, remove_right_mask
 
 N, P = 40, 170

@@ -12,10 +12,10 @@ import pytest
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.rows.device import mask_row, noisy_answers
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.rows.arrays import device_frame, expand_component
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.shares import expand_component
+from trimask_core.rows.payloads import mask_row, noisy_answers
 from trimask_core.study.definition import Study
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_server.suites.rows import check as row_check
@@ -40,7 +40,7 @@ def rows_of(study: Study, answers: dict[str, Any], count: int) -> np.ndarray:
 def test_directions_are_orthonormal_and_beside_the_frame(study: Study) -> None:
     Z = row_check.directions(study, b"z" * 32)
     assert np.abs(Z @ Z.T - np.eye(CHECK_DIRECTIONS)).max() < 1e-13
-    assert np.abs(study.rows.frame.unapply(Z)).max() < 1e-13
+    assert np.abs(device_frame(study).unapply(Z)).max() < 1e-13
     assert not np.allclose(Z, row_check.directions(study, b"y" * 32))
 
 
@@ -67,7 +67,7 @@ def test_honest_rows_pass_and_others_do_not(study: Study, answers: dict[str, Any
     rows = rows_of(study, answers, 200)
     Z = row_check.directions(study, b"z" * 32)
     assert all(row_check.judge(study, [row_check.open_component(rows, Z)]))
-    inside = study.rows.frame.apply(study.rows.frame.unapply(rows.astype(float)))
+    inside = device_frame(study).apply(device_frame(study).unapply(rows.astype(float)))
     for factor in (8.0, 1 / 16, 0.0, 1e6):
         changed = np.rint(inside + factor * (rows - inside)).astype(np.int64)
         assert not any(row_check.judge(study, [row_check.open_component(changed, Z)])), factor
@@ -77,7 +77,7 @@ def test_answers_do_not_show_in_what_is_opened(study: Study, answers: dict[str, 
     """A row's answers enter by rounding of the directions alone: 2^-30 of them."""
     Z = row_check.directions(study, b"z" * 32)
     x = np.ones((1, study.attributes)) * 1e3
-    inside = study.rows.grid.round(study.rows.frame.apply(x))
+    inside = study.rows.grid.round(device_frame(study).apply(x))
     words = row_check.open_component(inside, Z)
     opened = np.ldexp(words[..., 1].view(np.int64).astype(float), 64) + words[..., 0]
     assert np.abs(opened).max() / math.ldexp(np.linalg.norm(inside.astype(float)), 30) < 1e-7
@@ -88,7 +88,7 @@ def test_nothing_is_left_along_what_was_opened(study: Study, answers: dict[str, 
     Z = row_check.directions(study, b"z" * 32)
     left = row_check.take_out(rows, Z)
     assert np.abs(left @ Z.T).max() < 1e-9 * np.abs(rows @ Z.T).max()
-    assert np.abs(study.rows.frame.unapply(left) - study.rows.frame.unapply(rows)).max() < 1e-9
+    assert np.abs(device_frame(study).unapply(left) - device_frame(study).unapply(rows)).max() < 1e-9
 
 
 @pytest.mark.parametrize(("degrees", "bits"), [(32, 41.0), (32, 5.0), (96, 20.0)])

@@ -11,11 +11,10 @@ import pytest
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
-from trimask_core.rows.grid import Grid
+from trimask_core.rows.arrays import NormalStream, expand_components, tag_components
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import HaarFrame, NormalStream
-from trimask_core.rows.shares import expand_components, tag_components
-from trimask_core.rows.tags import PRIME, TAGS, add_elements, expand_key, signed, tags_of
+from trimask_core.rows.payloads import PRIME, add_elements, expand_key, signed, tags_of
+from trimask_core.rows.study import TAGS, Grid
 from trimask_server.suites.rows.check import (
     TOLERANCE,
     BlockKeys,
@@ -37,11 +36,10 @@ class Block:
 
     def __init__(self, n: int, p: int, label: str, holders: int = 1, checks: int = 1) -> None:
         self.source = source = DeterministicRandom(label)
-        frame = HaarFrame(source.seed(), 2, p)
         rows = SimpleNamespace(
-            frame=frame, noise_columns=p - 2, columns=p, grid=GRID, grid_exponent=GRID.exponent
+            device_seed=source.seed(), noise_columns=p - 2, columns=p, grid=GRID, grid_exponent=GRID.exponent
         )
-        self.study: Any = SimpleNamespace(rows=rows, id=SystemRandom().seed())
+        self.study: Any = SimpleNamespace(rows=rows, attributes=2, id=SystemRandom().seed())
         steps = np.rint(NormalStream(source.seed(), b"component").standard_normal((n, p)) * SPREAD)
         self.longest = float(np.ldexp(SPREAD * (np.sqrt(p) + 12), GRID.exponent))
         self.component = np.ldexp(steps, GRID.exponent)

@@ -21,7 +21,8 @@ from trimask_server.runtime import metrics as refusals
 from trimask_server.store.studies import StudyRegistry
 from trimask_server.suites.moments import batch_check, batch_store, deliveries
 from trimask_server.suites.moments.batch_check import sum_accepted
-from trimask_server.suites.rows import block_work, collector_draw, right_draw
+from trimask_server.suites.rows import collector_draw, right_draw
+from trimask_server.suites.rows import suite as rows_suite
 from trimask_server.suites.rows.draw import Draw, DrawnBlock
 from trimask_simulation.faults import KINDS
 from trimask_simulation.world import run_seed
@@ -30,14 +31,14 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
 def _fold_twice(patch: pytest.MonkeyPatch) -> None:
-    fold = block_work.fold
-    patch.setattr(block_work, "fold", lambda factor, block: fold(fold(factor, block), block))
+    fold = rows_suite.fold
+    patch.setattr(rows_suite, "fold", lambda factor, block: fold(fold(factor, block), block))
 
 
 def _fold_loses_a_row(patch: pytest.MonkeyPatch) -> None:
-    fold = block_work.fold
+    fold = rows_suite.fold
     short = 1e-3  # a masked row is nobody's; a little less of all of them is a lost share of everybody
-    patch.setattr(block_work, "fold", lambda factor, block: fold(factor, np.asarray(block) * (1 - short)))
+    patch.setattr(rows_suite, "fold", lambda factor, block: fold(factor, np.asarray(block) * (1 - short)))
 
 
 def _assign_anew(patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def _assign_anew(patch: pytest.MonkeyPatch) -> None:
 
 def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
     """Rows are bound at the providers before the plan is in the ledger, so a crash forgets who is in which block."""
-    pool = block_work.RowsWork._pool
+    pool = rows_suite.RowsWork._pool
     begun: dict[bytes, int] = {}
 
     async def forgetful(self: Any, block: Any, batches: Any) -> None:
@@ -70,19 +71,19 @@ def _plan_in_memory(patch: pytest.MonkeyPatch) -> None:
             raise Refused(Reason.UNREACHABLE, "forgotten")
         await pool(self, block, batches)
 
-    patch.setattr(block_work.RowsWork, "_pool", forgetful)
+    patch.setattr(rows_suite.RowsWork, "_pool", forgetful)
 
 
 def _erase_first(patch: pytest.MonkeyPatch) -> None:
     """Rows are erased when their block is planned, not when it is pooled."""
-    work_on = block_work.RowsWork.work_on
+    work_on = rows_suite.RowsWork.work_on
 
     async def hasty(self: Any, block: Any, batches: Any) -> None:
         if block.attempts:
             await batches.erase(block)
         await work_on(self, block, batches)
 
-    patch.setattr(block_work.RowsWork, "work_on", hasty)
+    patch.setattr(rows_suite.RowsWork, "work_on", hasty)
 
 
 def _erase_without_asking(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from trimask_core.basics.encoding import canonical_json
 from trimask_core.basics.errors import ConfigError, Refused, StudyError, VerificationError
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.metrics import Refusals
 from trimask_server.settings.config import load_config

@@ -117,7 +117,7 @@ def test_a_failing_seed_says_how_to_replay_it(
 ) -> None:
     from trimask_simulation import __main__ as program
 
-    monkeypatch.setattr("trimask_server.suites.rows.block_work.fold", _doubling)
+    monkeypatch.setattr("trimask_server.suites.rows.suite.fold", _doubling)
     monkeypatch.setattr(sys, "argv", ["simulate", "--seeds", "1", "--first", "0"])
     assert program.main() == 1
     said = capsys.readouterr().out

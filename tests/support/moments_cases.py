@@ -6,10 +6,17 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from trimask_core.basics.errors import ImpossibleStudy
-from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, supports, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import _elements
+from trimask_core.moments.report import (
+    Challenge,
+    _elements,
+    challenge_key,
+    derive_challenge,
+    forms,
+    supports,
+    verdict,
+)
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, AttributeKind, Schema
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from stored_rows import insert
 from trimask_core.basics.clock import SystemClock
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1 import moments_pb2

@@ -29,7 +29,7 @@ from trimask_client import Client
 from trimask_client.transport import Unreachable
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_server.local.cluster import ThreadCluster

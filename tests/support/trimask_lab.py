@@ -30,8 +30,8 @@ from trimask_core.basics.clock import Clock
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, read_secret
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment

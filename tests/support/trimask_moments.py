@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trimask_client import Client
-from trimask_core.crypto.sealing import SEALINGS
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SEALINGS
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import Derived

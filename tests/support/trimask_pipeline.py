@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import RandomSource
+from trimask_core.rows.arrays import expand_component
 from trimask_core.rows.gateway import Gateway
-from trimask_core.rows.shares import expand_component
 from trimask_core.study.definition import Study
 from trimask_server.suites.rows.check import directions, judge, open_component, take_out
 from trimask_server.suites.rows.masking_attempt import masked_answers

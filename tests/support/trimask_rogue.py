@@ -15,13 +15,13 @@ from trimask_core.basics.errors import Refused
 from trimask_core.moments.field import unpack
 from trimask_core.moments.totals import decode
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import plan_message, split_ids
 from trimask_lab import Lab
 from trimask_patience import patience
 from trimask_proto.v1 import moments_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub, MomentsServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_server.protocol.plans import plan_message, right_roles, split_ids
 from trimask_terminal.program import main
 
 __all__ = ["RogueCollector", "back_up", "batch_name", "refused_with", "restore"]
@@ -46,7 +46,7 @@ class RogueCollector:
     def __init__(self, lab: Lab, study: Study) -> None:
         self.lab = lab
         self.study = study
-        self.roles = right_roles(study)
+        self.roles = study.right_roles
 
     def call(self, stub: Any, method: str, to: str, request: Any, who: str = "collector") -> Any:
         """One call with a party's certificate."""

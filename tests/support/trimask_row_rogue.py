@@ -9,8 +9,8 @@ from typing import Any
 
 from trimask_client import Client
 from trimask_client.grpc_channel import plain_errors
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.study.progress import sign_close
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.study.signed import sign_close
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
 from trimask_proto.v1 import right_batches_pb2, row_check_pb2, row_draw_pb2
@@ -20,7 +20,6 @@ from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckServiceStub
 from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
-from trimask_server.protocol.plans import right_roles
 from trimask_server.suites.rows.draw import Draw
 
 __all__ = ["RowRogue"]
@@ -33,7 +32,7 @@ class RowRogue:
         self.lab = lab
         self.signed = lab.open_study(**changes)
         self.study = self.signed.study
-        self.roles = right_roles(self.study)
+        self.roles = self.study.right_roles
         lab.stop("collector")
         with Client(self.signed) as client:
             self.receipts = [client.submit(person) for person in some_people(people, seed=9)]

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from trimask_core.rows.grid import right_providers_mu
-from trimask_core.study import verify_guarantee
+from trimask_core.rows.study import right_providers_mu
 from trimask_core.study.guarantee import Guarantee, Neighbours
-from trimask_core.study.verify_guarantee import gaussian_delta
+from trimask_core.study.signed import gaussian_delta, masked_delta
 
 __all__ = ["DISCRETE", "masked_epsilon", "moments_epsilon", "towards_right_providers"]
 
@@ -23,7 +22,7 @@ def masked_epsilon(sigma: float, rows: int, attributes: int, row_norm: float) ->
     """epsilon at delta = 1e-6 of a masked release; 1 where no device works it out."""
     if attributes < 2 or rows <= attributes:
         return 1.0
-    return _least(lambda e: verify_guarantee.delta(e, sigma, rows, attributes, row_norm))
+    return _least(lambda e: masked_delta(e, sigma, rows, attributes, row_norm))
 
 
 def moments_epsilon(sigma: float, radius_squared: float) -> float:

@@ -18,36 +18,34 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from moments_cases import random_answers, random_effects, random_schema
 from trimask_core.basics.errors import ImpossibleStudy
 from trimask_core.basics.randomness import RandomSource, Stream
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEALINGS,
     Sealing,
     SealingKey,
+    SigningKey,
     component_info,
     hpke_seal,
     hybrid_seal,
     sealing_key_id,
 )
-from trimask_core.moments.check import contribution_hash
 from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import contribution_hash
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.rows.collusion import default_unmasking
-from trimask_core.rows.grid import PUBLISHING_STEPS, grid_exponent
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import PUBLISHING_STEPS, RowsSettings, grid_exponent
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Neighbours, Protection
 from trimask_core.study.party import Party, Web
 from trimask_core.study.schema import Schema
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
 from trimask_core.study.weight import Weight
-from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES, submission_id_of
-from trimask_core.submit.submission import SealedSubmission
+from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, submission_id_of
 from trimask_core.suites import payloads_of
 from true_claims import DISCRETE, masked_epsilon, moments_epsilon, towards_right_providers
 

@@ -7,8 +7,7 @@ import math
 
 import pytest
 
-from trimask_core.study import verify_guarantee
-from trimask_core.study.verify_guarantee import ALLOWED, gaussian_delta
+from trimask_core.study.signed import ALLOWED, gaussian_delta, masked_delta
 from trimask_theory.gaussian import local_noise
 from trimask_theory.masking import masked_noise
 
@@ -23,17 +22,17 @@ def test_a_device_finds_what_the_library_finds_and_never_less(
     (rows, attributes), (epsilon, delta) = size, pair
     norm = math.sqrt(attributes)
     sigma = masked_noise.calibrate(epsilon, delta, rows, attributes, "record", norm).sigma
-    found = verify_guarantee.delta(epsilon, sigma, rows, attributes, norm)
+    found = masked_delta(epsilon, sigma, rows, attributes, norm)
     exact = masked_noise.delta(epsilon, sigma, rows, attributes, "record", norm)
     assert exact <= found <= exact * (1 + ALLOWED)
     # Two per cent less noise is refused.
-    assert verify_guarantee.delta(epsilon, 0.98 * sigma, rows, attributes, norm) > delta * (1 + ALLOWED)
+    assert masked_delta(epsilon, 0.98 * sigma, rows, attributes, norm) > delta * (1 + ALLOWED)
 
 
 def test_noise_that_is_none_promises_nothing() -> None:
-    assert verify_guarantee.delta(1.0, 0.0, 100, 5, 2.0) == 1.0
-    assert verify_guarantee.delta(1.0, 1e-9, 100, 5, 2.0) == 1.0
-    assert verify_guarantee.delta(1.0, 0.5, 5, 5, 2.0) == 1.0
+    assert masked_delta(1.0, 0.0, 100, 5, 2.0) == 1.0
+    assert masked_delta(1.0, 1e-9, 100, 5, 2.0) == 1.0
+    assert masked_delta(1.0, 0.5, 5, 5, 2.0) == 1.0
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0, 60.0, 900.0])

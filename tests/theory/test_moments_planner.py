@@ -9,7 +9,7 @@ import pytest
 
 from trimask_core.basics.errors import ParameterError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import SEAL_OVERHEAD_BYTES, SEALINGS
+from trimask_core.crypto.keys import SEAL_OVERHEAD_BYTES, SEALINGS
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.report import build_report, share_payloads, split
 from trimask_core.study.schema import Attribute, Schema

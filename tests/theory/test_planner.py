@@ -46,7 +46,7 @@ def test_upload_is_what_a_device_sends(make_submission: Callable[[int, int], tup
 def make_submission() -> Callable[[int, int], tuple[int, int]]:
     """A real device's bytes for one submission, with the ids that go beside each component."""
     from trimask_core.basics.randomness import SystemRandom
-    from trimask_core.crypto.sealing import SealingKey
+    from trimask_core.crypto.keys import SealingKey
     from trimask_core.study.party import Party
     from trimask_core.submit.submission import build_submission
     from trimask_theory.planning.study_definition import load_definition

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from trimask_core.rows.grid import right_providers_mu
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     _least_chi_square,
@@ -18,6 +17,7 @@ from trimask_core.rows.noise_columns import (
     least_tau,
     noise_columns_mu,
 )
+from trimask_core.rows.study import right_providers_mu
 from trimask_theory.papers import triple_masking as right_view
 
 Matrix = NDArray[np.float64]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.rows.device import mask_row
-from trimask_core.rows.grid import DITHER_STEPS, discrete_epsilon
+from trimask_core.rows.payloads import mask_row
+from trimask_core.rows.study import DITHER_STEPS, discrete_epsilon
 
 _STEP = 0.02
 """Of the histogram of what is left after both roundings, in grid steps."""

@@ -12,7 +12,7 @@ import pytest
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS, default_noise_columns, least_tau
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Neighbours

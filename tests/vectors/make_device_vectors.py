@@ -20,8 +20,7 @@ from moments_cases import EFFECTS
 from trimask_client import Client
 from trimask_core.basics.encoding import canonical_json, read_json
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import component_info, sealing_key_id, sealing_key_message
+from trimask_core.crypto.keys import SigningKey, component_info, sealing_key_id, sealing_key_message
 from trimask_core.study.derived import Derived
 from trimask_core.study.guarantee import Budget
 from trimask_core.study.schema import Attribute, Schema
@@ -35,7 +34,7 @@ from trimask_core.submit.invitation import (
     invited_message,
     signed_digests,
 )
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
     ProviderReceipt,
     Receipt,
     receipt_digest_message,

@@ -12,22 +12,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import Stream
-from trimask_core.moments.check import (
+from trimask_core.basics.randomness import RoundedGaussian, Stream
+from trimask_core.moments.columns import MomentsColumn
+from trimask_core.moments.field import P, expand_elements, pack
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import (
     FORMS,
     Challenge,
+    _elements,
     bucket_of,
+    build_report,
     challenge_key,
     contribution_hash,
     derive_challenge,
     forms,
+    read_share,
+    share_payloads,
+    split,
     verdict,
 )
-from trimask_core.moments.columns import MomentsColumn
-from trimask_core.moments.field import P, expand_elements, pack
-from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import _elements, build_report, read_share, share_payloads, split
 from trimask_core.moments.totals import decode
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trimask_core.basics.errors import ImpossibleStudy
-from trimask_core.rows.device import shorten_row
+from trimask_core.rows.payloads import shorten_row
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 

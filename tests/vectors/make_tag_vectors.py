@@ -9,8 +9,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from trimask_core.rows.device import expand_component
-from trimask_core.rows.tags import expand_key, expand_spare, tag_component
+from trimask_core.rows.payloads import expand_component, expand_key, expand_spare, tag_component
 
 CASES = (("one holder", 1, 4), ("two holders", 2, 9), ("a row of some width", 1, 70))
 

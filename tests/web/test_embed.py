@@ -32,7 +32,7 @@ from trimask_core.study.party import Web
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Link
-from trimask_core.submit.receipt import Receipt, read_receipt
+from trimask_core.submit.submission import Receipt, read_receipt
 from trimask_https import PAGE_HASH
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments

@@ -13,7 +13,7 @@ import pytest
 from trimask_cli import invitations
 from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_https import PAGE_HASH, WEB
 from trimask_lab import NUMBERS, Lab, exact_gram, some_people
 from trimask_moments import exact_totals, moments_people, open_moments

@@ -13,10 +13,10 @@ from playwright.sync_api import Page, expect
 
 from trimask_browser import needs_browser
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Institution
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_survey import SurveyLab, Visitor
 
 pytestmark = needs_browser

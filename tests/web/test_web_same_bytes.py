@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from moments_cases import EFFECTS, SMALL, SMALL_ANSWERS
 from trimask_client import Client, Queue
-from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.crypto.keys import hpke_seal
 from trimask_core.study.pilot import PilotCorrection
 from trimask_core.submit import submission as submissions
 from trimask_mobile.model.device import Device

@@ -30,7 +30,7 @@ from trimask_core.rows.collusion import CollusionReport
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import STEPS, Guarantee, Step, best_guess, guess_of_100, phi, step_of
-from trimask_core.study.verify_guarantee import gaussian_delta, masked_delta, moments_noise
+from trimask_core.study.signed import gaussian_delta, masked_delta, moments_noise
 from trimask_core.suites import collusion_of
 
 Viewer = Literal["public", "collector", "everybody"]
@@ -285,7 +285,7 @@ def _first(study: Study) -> tuple[Said, ...]:
     docs/app.md#first-screen has the line of the threat model for each.
     """
     noise = "noise" if has_noise(study) else "exact"
-    parts = _institutions(study, [f"R{k}" for k in range(1, len(study.right) + 1)])
+    parts = _institutions(study, study.right_roles)
     size = min(_institutions(study, coalition.parties) for coalition in collusion_of(study).coalitions)
     if isinstance(study.suite, RowsSettings):
         read = "first.read.tagged" if study.rows.tag_holders else "first.read.untagged"

@@ -15,7 +15,7 @@ from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee, Towards, factor_words
 from trimask_core.study.schema import Attribute
-from trimask_core.study.verify_guarantee import check_claims
+from trimask_core.study.signed import check_claims
 from trimask_core.study.weaknesses import weaknesses
 from trimask_core.submit.institutions import Standing
 from trimask_core.suites import collusion_of, moments_collusion

@@ -16,8 +16,7 @@ from trimask_core.moments.arrays import Elements, expand_seeds, limbs, product, 
 from trimask_core.moments.field import P, basis_at, draw
 from trimask_core.moments.report import share_payloads
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
-from trimask_core.submit.submission import SealedSubmission, seal_under
+from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, seal_under
 
 _BATCH = 256  # reports at a time: a few megabytes
 

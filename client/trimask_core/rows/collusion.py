@@ -30,7 +30,6 @@ from typing import Any
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError
 from trimask_core.rows.collusion_closure import Fact, Step, Trace, best_unmasking, close
-from trimask_core.rows.tags import key_holders
 
 
 def _prefix(low: int, high: int, last: int) -> str:
@@ -101,6 +100,18 @@ def default_unmasking(right: int, left: int) -> tuple[Party, ...]:
     if right == 3:
         return ("R1", "R2", f"L{left}")
     return (*(f"R{k % (right - 1) + 1}" for k in range(1, right)), f"L{left}")
+
+
+def key_holders(unmasking: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Which right providers hold a key of each component (1..K1); empty where a study has no tags."""
+    right = range(1, len(unmasking) + 1)
+    own = {f"R{k}": k for k in right}
+    if any(own.get(role) == k for k, role in zip(right, unmasking, strict=True)):
+        return ()
+    return tuple(
+        (own[role],) if role in own else tuple(j for j in right if j != k)[:2]
+        for k, role in zip(right, unmasking, strict=True)
+    )
 
 
 @dataclass(frozen=True)

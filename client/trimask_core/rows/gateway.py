@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import RandomSource
-from trimask_core.rows.device import component_seeds, noisy_answers
-from trimask_core.rows.payloads import component_payloads
-from trimask_core.rows.rotation import SecureNormals
-from trimask_core.rows.shares import check_headroom, expand_components, tag_components
-from trimask_core.rows.tags import draw_keys
+from trimask_core.rows.arrays import SecureNormals, expand_components, tag_components
+from trimask_core.rows.payloads import (
+    check_headroom,
+    component_payloads,
+    component_seeds,
+    draw_keys,
+    noisy_answers,
+)
 from trimask_core.study.definition import Study
-from trimask_core.submit.receipt import WITHDRAWAL_KEY_BYTES
-from trimask_core.submit.submission import SealedSubmission, seal_under
+from trimask_core.submit.submission import WITHDRAWAL_KEY_BYTES, SealedSubmission, seal_under
 
 _BATCH = 32  # rows made at a time: what is worked out of them stays in cache
 
@@ -75,7 +77,7 @@ class Gateway:
         )
 
     def _masked(self, drawn: Sequence[_Drawn]) -> NDArray[np.int64]:
-        """x B_0 on the grid, a row a person: `trimask_core.rows.device.mask_row`."""
+        """x B_0 on the grid, a row a person: `trimask_core.rows.payloads.mask_row`."""
         study = self.study
         g = study.rows.tau * np.array([one.normals.standard_normal(study.rows.columns) for one in drawn])
         work = g.copy()

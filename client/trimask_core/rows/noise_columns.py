@@ -11,11 +11,11 @@ entries, so
 Rows of norm at most R give lambda_max^(1/2) <= R sqrt(n); noise of scale sigma on the answers adds
 sigma (sqrt(n) + sqrt(p1) + t), the same theorem from above. This replaces Appendix C, whose constant nobody knows.
 
-The frame F of `trimask_core.rows.rotation` for one row at a time, by its reflections, without numpy.
+The frame F of `trimask_core.rows.arrays` for one row at a time, by its reflections, without numpy.
 
 F = E_k^T D H_k ... H_1 for the reflections H_i = I - v_i v_i^T / h_i with h_i = |v_i|^2 / 2: O(k p) a row, and no matrix.
 Sums are added up from left to right: whether the builtin `sum` compensates its rounding depends on the version of Python.
-Standard normals from random words are those of `trimask_core.rows.rotation`: its operations in their order, so the same
+Standard normals from random words are those of `trimask_core.rows.arrays`: its operations in their order, so the same
 bits.
 """
 
@@ -34,7 +34,7 @@ _LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 _SQRT_HALF = math.sqrt(0.5)
 _QUARTER_TURN = math.pi / 2
 _FRACTION_BITS = (1 << 62) - 1
-# Coefficients as in trimask_core.rows.rotation: 1/(2k+1), and (-1)^k/(2k+1)!, (-1)^k/(2k)!. One name each, for Horner's rule
+# Coefficients as in trimask_core.rows.arrays: 1/(2k+1), and (-1)^k/(2k+1)!, (-1)^k/(2k)!. One name each, for Horner's rule
 # written out: a loop over them would take three times as long, and a phone draws 25,000 normals for a row.
 A0, A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11 = (1.0 / (2 * k + 1) for k in range(12))
 S0, S1, S2, S3, S4, S5, S6, S7, S8, S9 = ((-1.0) ** k / math.factorial(2 * k + 1) for k in range(10))
@@ -42,7 +42,7 @@ C0, C1, C2, C3, C4, C5, C6, C7, C8, C9 = ((-1.0) ** k / math.factorial(2 * k) fo
 
 
 def _pair(radius_word: int, angle_word: int) -> tuple[float, float]:
-    """Two normals from two words by Box-Muller; see `trimask_core.rows.rotation` for why nothing here may be rearranged."""
+    """Two normals from two words by Box-Muller; see `trimask_core.rows.arrays` for why nothing here may be rearranged."""
     mantissa, exponent = math.frexp((float(radius_word) + 1.0) * 2.0**-64)
     if mantissa < _SQRT_HALF:
         mantissa *= 2.0
@@ -99,7 +99,9 @@ def secure_normals(source: RandomSource) -> PureNormals:
     return PureNormals(source.seed(), b"secure normals")
 
 
-_PANEL = 64  # trimask_core.rows.rotation draws its normals a panel at a time; the same seed must give the same frame
+_PANEL = (
+    64  # trimask_core.rows.arrays draws its normals a panel at a time; the same seed must give the same frame
+)
 _LABEL = b"haar frame"
 
 

@@ -1,36 +1,240 @@
-"""The payloads of the rows suite: what each right provider finds when it opens its sealed part of a submission.
+"""What a device makes of answers in the rows suite: components of a row, and the payloads that right providers open.
 
-A seed for right providers 1..K1-1, the last component itself for the last. In studies with tags
-(`trimask_core.rows.tags`) the component's tags and spare vector follow, and then keys of others' components, in the order
+Order matters (docs/architecture.md, the path of `rows`, step 1): encode, clip if the study asks for it, multiply by the
+root of the weight if it has one, round to the grid, add discrete Gaussian noise; then the noise columns under B_0; then
+round and split. What follows the noise is post-processing of integers, so floating point after that step cannot weaken
+the guarantee of a row; that of a release rests on docs/theory/calibration.md#discrete-noise and #second-rounding as well.
+
+A payload is a seed for right providers 1..K1-1, the last component itself for the last. In studies with tags
+the component's tags and spare vector follow, and then keys of others' components, in the order
 of those. Making them is the device's part and needs no numpy; checking and reading them is a node's.
+
+By tags the first left provider detects a component that its right provider has altered.
+
+A device draws, for each component x of its row, a secret key: `TAGS` vectors z of rounded Gaussians and as many uniform
+offsets beta. R_k gets the component and the tags <x, z> + beta modulo a prime, which beta makes uniform; the key goes to
+another. Where another right provider removes the component's right mask it is that one's. Where a left provider does, two
+right providers get a key each, and the check is by the sum of both. Where R_k removes its own mask there is nobody to hold
+a key, and the study has no tags at all.
+
+A wrong tag would stop the block its row is in. So R_k also gets a spare vector y, uniform modulo the prime, with tags
+of its own, and for a coin e of all right providers shows the holder of the key e x + y and the tags' same combination.
+
+What is checked and why an alteration is found: docs/theory/collection.md#tags.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from struct import pack
 from typing import TYPE_CHECKING
 
-from trimask_core.basics.errors import VerificationError
-from trimask_core.basics.randomness import SEED_BYTES, RandomSource
-from trimask_core.crypto.sealing import SEED, VECTOR, PayloadForm
-from trimask_core.rows.device import mask_row, noisy_answers, split_row
-from trimask_core.rows.tags import (
-    TAG_BYTES,
-    Tagged,
-    draw_keys,
-    expand_key,
-    read_elements,
-    tag_component,
-    write_elements,
-)
+from trimask_core.basics.errors import ParameterError, VerificationError
+from trimask_core.basics.randomness import SEED_BYTES, DiscreteGaussian, RandomSource, Stream
+from trimask_core.crypto.keys import SEED, VECTOR, PayloadForm
+from trimask_core.rows.noise_columns import PureNormals, normals_from_words, secure_normals
+from trimask_core.rows.study import EXACT_INTEGERS, TAGS
 from trimask_core.study.definition import Study
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+PRIME = 2**127 - 1
+"""|<x, z>| is below 2^53 p 2^45, so that a difference modulo the prime is the number itself for p up to 2^28."""
+ELEMENT_BYTES = 16
+TAG_BYTES = TAGS * ELEMENT_BYTES
+KEY_SCALE = 2.0**40
+"""The standard deviation of the entries of z: so fine that rounding them to whole numbers does not show."""
+NORMALS = b"tag key"
+SPARE = b"spare vector"
+_OFFSETS = b"tag offsets"
+
+
+@dataclass(frozen=True)
+class TagKey:
+    """`TAGS` vectors, and offsets of the tags of a component and of its spare vector."""
+
+    vectors: Sequence[Sequence[int]] = field(repr=False)
+    offsets: Sequence[int] = field(repr=False)
+    spare_offsets: Sequence[int] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What a right provider gets with a component: tags for each holder of a key, the spare vector's seed and its tags."""
+
+    tags: Sequence[Sequence[int]] = field(repr=False)
+    spare: bytes = field(repr=False)
+    spare_tags: Sequence[Sequence[int]] = field(repr=False)
+
+
+def draw_keys(
+    holders: Sequence[Sequence[int]], source: RandomSource
+) -> list[tuple[bytes, tuple[bytes, ...]]]:
+    """For each component a fresh seed of its spare vector, and of a key for each holder."""
+    return [(source.seed(), tuple(source.seed() for _ in held)) for held in holders]
+
+
+def key_offsets(seed: bytes) -> tuple[list[int], list[int]]:
+    """The offsets of a key: of the component's tags, and of the spare vector's."""
+    # 127 of 128 bits: uniform but for the one value in 2^127 that stands for 0 as well.
+    drawn = [value & PRIME for value in _integers(Stream(seed, _OFFSETS).read(2 * TAG_BYTES))]
+    return drawn[:TAGS], drawn[TAGS:]
+
+
+def expand_key(seed: bytes, columns: int) -> TagKey:
+    """The key a seed stands for. The same integers on every machine."""
+    normals = PureNormals(seed, NORMALS).standard_normal(TAGS * columns)
+    values = [round(normal * KEY_SCALE) for normal in normals]
+    return TagKey([values[t * columns : (t + 1) * columns] for t in range(TAGS)], *key_offsets(seed))
+
+
+def expand_spare(seed: bytes, columns: int) -> list[int]:
+    """The spare vector a seed stands for."""
+    return [value & PRIME for value in _integers(Stream(seed, SPARE).read(ELEMENT_BYTES * columns))]
+
+
+def tags_of(vector: Sequence[int], key: TagKey, offsets: Sequence[int]) -> list[int]:
+    """<x, z> + beta modulo the prime, for each z of the key and beta of the offsets."""
+    return [
+        (sum(map(mul, vector, z)) + offset) % PRIME for z, offset in zip(key.vectors, offsets, strict=True)
+    ]
+
+
+def tag_component(component: Sequence[int], spare: bytes, keys: Sequence[TagKey]) -> Tagged:
+    """A component's tags, and its spare vector's, under every key."""
+    vector = expand_spare(spare, len(component))
+    return Tagged(
+        [tags_of(component, key, key.offsets) for key in keys],
+        spare,
+        [tags_of(vector, key, key.spare_offsets) for key in keys],
+    )
+
+
+def tag_bytes(holders: Sequence[Sequence[int]]) -> int:
+    """What tags and keys add to a submission, all its parts together."""
+    return sum(SEED_BYTES + (2 * TAG_BYTES + SEED_BYTES) * len(held) for held in holders)
+
+
+def signed(element: int) -> int:
+    """The whole number between -PRIME/2 and PRIME/2 that an element stands for."""
+    element %= PRIME
+    return element if element <= PRIME // 2 else element - PRIME
+
+
+def add_elements(terms: Sequence[Sequence[int]]) -> list[int]:
+    """Sums modulo the prime, place by place."""
+    return [sum(values) % PRIME for values in zip(*terms, strict=True)]
+
+
+def write_elements(elements: Sequence[int]) -> bytes:
+    """Field elements, little-endian and 16 bytes each."""
+    return b"".join((element % PRIME).to_bytes(ELEMENT_BYTES, "little") for element in elements)
+
+
+def read_elements(data: bytes) -> list[int]:
+    """What `write_elements` wrote; a number above the prime stands for its remainder."""
+    return [value % PRIME for value in _integers(data)]
+
+
+def _integers(data: bytes) -> list[int]:
+    return [
+        int.from_bytes(data[at : at + ELEMENT_BYTES], "little") for at in range(0, len(data), ELEMENT_BYTES)
+    ]
+
+
+LOW_BITS = 20
+COMPONENT = b"component"
+
+
+def shorten_row(row: Sequence[float], limit: float) -> list[float]:
+    """The row, brought to norm `limit` if it is longer. The sum is rounded once, so that every client gets the same bits."""
+    norm = math.sqrt(math.fsum(value * value for value in row))
+    return [value * (limit / norm) for value in row] if norm > limit else list(row)
+
+
+def noisy_answers(study: Study, answers: Mapping[str, object], source: RandomSource) -> list[int]:
+    """x1 on the grid with its discrete Gaussian noise: the last place the answers themselves are seen."""
+    limit = study.protection.row_norm
+    row = shorten_row(
+        study.schema.encode(answers), limit
+    )  # where the study asks for a smaller R than the schema allows
+    if study.weight is not None:
+        root = study.weight.root(study.schema, answers)
+        row = [value * root for value in row]
+    # Rounding to nearest keeps |value| <= 1, so it cannot lengthen a row beyond the schema's R; a smaller R it could.
+    clipped = limit < study.schema.row_norm
+    steps = [
+        study.rows.grid.truncate_one(value) if clipped else study.rows.grid.round_one(value) for value in row
+    ]
+    if study.protection.sigma:
+        noise = DiscreteGaussian(study.rows.grid.steps_up(study.protection.sigma), source).samples(len(row))
+        steps = [step + extra for step, extra in zip(steps, noise, strict=True)]
+    return steps
+
+
+def mask_row(study: Study, x1: Sequence[int], source: RandomSource) -> list[int]:
+    """x B_0 on the grid. x2 B_0[p1:] has the law of g - (g F^T) F for g ~ N(0, tau^2 I_p), so F alone is needed.
+
+    A trace of g F^T stays, a few grid steps: it makes what is lost by rounding independent of the answers and their noise
+    (docs/theory/calibration.md#second-rounding).
+    """
+    frame, grid = study.rows.row_frame, study.rows.grid
+    g = [study.rows.tau * value for value in secure_normals(source).standard_normal(study.rows.columns)]
+    answers = (math.ldexp(step, grid.exponent) for step in x1)
+    taken = 1.0 - study.rows.frame_share
+    shift = [value - taken * seen for value, seen in zip(answers, frame.unapply(g), strict=True)]
+    return [grid.round_one(a + b) for a, b in zip(g, frame.apply(shift), strict=True)]
+
+
+def expand_component(seed: bytes, columns: int, scale_steps: float) -> list[int]:
+    """The component a seed stands for: the integers of `trimask_core.rows.arrays.expand_component`."""
+    stream = Stream(seed, COMPONENT)
+    even = columns + (columns & 1)
+    normals = normals_from_words(struct.unpack(f"<{even}Q", stream.read(8 * even)))
+    scale = scale_steps * 2.0**-LOW_BITS
+    low_bits, middle = (1 << LOW_BITS) - 1, 1 << (LOW_BITS - 1)
+    return [
+        (round(normal * scale) << LOW_BITS) + (word & low_bits) - middle
+        for normal, word in zip(
+            normals, struct.unpack(f"<{columns}I", stream.read(4 * columns)), strict=False
+        )
+    ]
+
+
+def component_seeds(right_providers: int, scale_steps: float, source: RandomSource) -> tuple[bytes, ...]:
+    """Fresh seeds of components 1..K1-1, if components of this scale can hide a row."""
+    if right_providers < 2:
+        raise ParameterError("right_providers", ">= 2", right_providers)
+    if not scale_steps >= 2.0 ** (LOW_BITS + 8):
+        raise ParameterError("scale_steps", f">= 2^{LOW_BITS + 8}, or the low bits would show", scale_steps)
+    return tuple(source.seed() for _ in range(right_providers - 1))
+
+
+def split_row(
+    row: Sequence[int], right_providers: int, scale_steps: float, source: RandomSource
+) -> tuple[tuple[bytes, ...], list[list[int]]]:
+    """Seeds of components 1..K1-1, and all components: what the seeds stand for, and the row minus those."""
+    seeds = component_seeds(right_providers, scale_steps, source)
+    components = [expand_component(seed, len(row), scale_steps) for seed in seeds]
+    remainder = list(row)
+    for component in components:
+        remainder = [value - part for value, part in zip(remainder, component, strict=True)]
+    _check_headroom(remainder)
+    return seeds, [*components, remainder]
+
+
+def _check_headroom(component: Sequence[int]) -> None:
+    if not all(-EXACT_INTEGERS < value < EXACT_INTEGERS for value in component):
+        raise VerificationError(
+            "a component does not fit 53 bits; the study's grid leaves too little headroom"
+        )
 
 
 Keys = Sequence[tuple[bytes, Sequence[bytes]]]
@@ -63,6 +267,15 @@ def component_payloads(
     return made
 
 
+def check_headroom(component: NDArray[np.int64]) -> None:
+    """Refuse a component that float64 cannot hold exactly (12 standard deviations away; it never wraps)."""
+    # Not by np.abs: the least int64 is its own absolute value.
+    if component.size and not -EXACT_INTEGERS < component.min() <= component.max() < EXACT_INTEGERS:
+        raise VerificationError(
+            "a component does not fit 53 bits; the study's grid leaves too little headroom"
+        )
+
+
 def form_of(study: Study, provider: int) -> PayloadForm:
     """The form of payloads for right provider `provider` (1..K1)."""
     rows = study.rows
@@ -74,7 +287,7 @@ def form_of(study: Study, provider: int) -> PayloadForm:
 
 def check_payload(form: PayloadForm, payload: bytes) -> None:
     """Refuse an opened payload of another form, without expanding it."""
-    kind, body, more = _split(form, payload)
+    kind, body, more = split_payload(form, payload)
     if more != form.more:
         raise VerificationError(
             f"a component for R{form.provider} must be followed by {form.more} bytes of tags and keys"
@@ -85,9 +298,7 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         return
     if kind != VECTOR or len(body) != 8 * form.values:
         raise VerificationError(f"a component for R{form.provider} must be a vector of {form.values} values")
-    import numpy as np  # imported here and below: only nodes need numpy, devices do not
-
-    from trimask_core.rows.shares import check_headroom
+    import numpy as np  # imported here: only nodes need numpy, devices do not
 
     vector = np.frombuffer(body, dtype="<i8")
     check_headroom(vector)
@@ -95,29 +306,6 @@ def check_payload(form: PayloadForm, payload: bytes) -> None:
         raise VerificationError(
             f"a component for R{form.provider} is longer than components of this study are"
         )
-
-
-def read_component(study: Study, provider: int, payload: bytes) -> NDArray[np.int64]:
-    """The component in one opened payload for right provider `provider` (1..K1); its form is checked."""
-    component: NDArray[np.int64] = read_components(study, provider, [payload])[0]
-    return component
-
-
-def read_components(study: Study, provider: int, payloads: Sequence[bytes]) -> NDArray[np.int64]:
-    """The components in opened payloads for right provider `provider` (1..K1), a row each; their form is checked."""
-    import numpy as np
-
-    from trimask_core.rows.shares import expand_components
-
-    form, columns = form_of(study, provider), study.rows.columns
-    for payload in payloads:
-        check_payload(form, payload)
-    bodies = [_split(form, payload)[1] for payload in payloads]
-    if provider < len(study.right) and bodies:
-        return expand_components(bodies, columns, study.rows.share_steps)
-    values = np.frombuffer(b"".join(bodies), dtype="<i8").reshape(len(bodies), columns)
-    components: NDArray[np.int64] = values.astype(np.int64)
-    return components
 
 
 @dataclass(frozen=True)
@@ -158,7 +346,7 @@ def _keys_of(study: Study, provider: int) -> list[int]:
     return [k for k, holders in enumerate(study.rows.tag_holders, 1) if provider in holders]
 
 
-def _split(form: PayloadForm, payload: bytes) -> tuple[bytes, bytes, int]:
+def split_payload(form: PayloadForm, payload: bytes) -> tuple[bytes, bytes, int]:
     """Kind, component, and how many bytes follow it."""
     size = 1 + (SEED_BYTES if form.provider < form.providers else 8 * form.values)
     if (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trimask_core.basics.encoding import canonical_json, check_letters
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
-from trimask_core.crypto.sealing import PUBLIC_KEY_BYTES, SEALINGS, Sealing
+from trimask_core.crypto.keys import PUBLIC_KEY_BYTES, SEALINGS, Sealing
 from trimask_core.moments.study import MomentsSettings, MomentsStudy
 from trimask_core.rows.study import RowsSettings, RowsStudy
 from trimask_core.study.guarantee import Protection
@@ -149,6 +149,11 @@ class StudySettings:
         named |= {f"L{j}": party for j, party in enumerate(self.left, 1)}
         return named | {"collector": self.collector}
 
+    @property
+    def right_roles(self) -> list[str]:
+        """R1, R2, ..."""
+        return [f"R{k}" for k in range(1, len(self.right) + 1)]
+
     def party(self, role: str) -> Party:
         """The party in a role."""
         try:
@@ -241,7 +246,7 @@ def _check_signer(study: StudySettings) -> None:
                 "admission_signer", "an open study has no invitations: take admission_signer out"
             )
         return
-    providers = [f"R{k}" for k in range(1, len(study.right) + 1)]
+    providers = study.right_roles
     if signer not in ("owner", *providers):
         raise ImpossibleStudy(
             "admission_signer",
@@ -302,7 +307,7 @@ def _check_parties(study: StudySettings) -> None:
 
 def _check_web(study: StudySettings) -> None:
     """A page calls the collector and every right provider over HTTPS, so each needs a place for it."""
-    for role in ("collector", *(f"R{k}" for k in range(1, len(study.right) + 1))):
+    for role in ("collector", *study.right_roles):
         if not study.party(role).https:
             raise ImpossibleStudy(
                 "web_https",

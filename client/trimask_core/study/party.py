@@ -22,8 +22,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, encode_bytes
 from trimask_core.basics.errors import ConfigError, ImpossibleStudy, StudyError
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SEALINGS, Sealing
+from trimask_core.crypto.keys import SEALINGS, Sealing, SigningKey
 
 ADMISSION_KEY = "admission.key"
 _ROLE = re.compile(r"(collector)|R([1-9]\d*)|L([1-9]\d*)")

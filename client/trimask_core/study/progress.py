@@ -1,7 +1,7 @@
 """How far a study's submissions have come: why they wait, and what closing would do to them.
 
 Submissions wait for reasons that the status page, the owner's console and the terminal show in the same sentences.
-Closing publishes them, keeps them to answer from, or erases them. The collector decides when it closes (`block_work` of
+Closing publishes them, keeps them to answer from, or erases them. The collector decides when it closes (the work of
 each suite); this says beforehand what it will decide, from the counts that everybody may ask for, so that an owner knows
 before closing what would be erased.
 """
@@ -9,11 +9,8 @@ before closing what would be erased.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from trimask_core.basics.errors import Refused
-from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
 from trimask_core.study.definition import Study
 
 
@@ -89,65 +86,6 @@ def _while_closing(study: Study, pending: int, towards: int) -> list[Waiting]:
         *([Waiting("Next block", pending, block, of_block)] if pending else []),
         Waiting("Last release", towards, release, of_release),
     ]
-
-
-_CLOSE, _ABANDON = "close-study", "abandon-draw"
-
-
-class _Order(Protocol):
-    """An order to close a study, as on the wire (`CloseOrder`)."""
-
-    study_id: bytes
-    close_time_ms: int
-    close_people: int
-    published_rows: int
-    erased_rows: int
-    signature: bytes
-
-
-def _close_message(order: _Order) -> bytes:
-    numbers = (order.close_time_ms, order.close_people, order.published_rows, order.erased_rows)
-    return order.study_id + b"".join((number % (1 << 64)).to_bytes(8, "big") for number in numbers)
-
-
-def sign_close(key: SigningKey, order: _Order) -> bytes:
-    """The owner's signature on an order to close a study."""
-    return key.sign(_CLOSE, _close_message(order))
-
-
-def close_due(order: _Order, now_ms: int, people: int) -> bool:
-    """Whether an order is to be carried out: its time has come, or so many people have taken part; at once if it names
-    neither."""
-    if order.close_people and people >= order.close_people:
-        return True
-    return order.close_time_ms <= now_ms and bool(order.close_time_ms or not order.close_people)
-
-
-def verify_close(study: Study, order: _Order, now_ms: int, people: int = 0) -> None:
-    """Raise unless the study's owner has ordered it closed, by now or with so many `people`. No collector ends intake on its
-    own: it would choose who is in the last block."""
-    message = _close_message(order)
-    verify(bytes.fromhex(study.owner_key), _CLOSE, message, order.signature, "the owner's order to close")
-    if order.study_id != study.id or not close_due(order, now_ms, people):
-        more = f", or {order.close_people:,} people ({people:,} are here)" if order.close_people else ""
-        raise Refused(Reason.NOT_YET, f"the owner's order is for another study, or a later time{more}")
-
-
-def sign_abandon(key: SigningKey, study_id: bytes, number: int) -> bytes:
-    """The owner's signature on an order to give a draw up, and erase its rows."""
-    return key.sign(_ABANDON, study_id + number.to_bytes(4, "big"))
-
-
-def verify_abandon(study: Study, number: int, signature: bytes) -> None:
-    """Raise unless the study's owner has given this draw up: else whoever dislikes its outcome could toss again."""
-    message = study.id + number.to_bytes(4, "big")
-    verify(
-        bytes.fromhex(study.owner_key),
-        _ABANDON,
-        message,
-        signature,
-        f"the owner's order to abandon draw {number}",
-    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import canonical_json, check_letters, read_json
 from trimask_core.basics.errors import ConfigError, StudyError, VerificationError
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
 
 FORMAT = "trimask-institutions/1"

@@ -29,7 +29,7 @@ from urllib.parse import unquote
 
 from trimask_core.basics.errors import InvitationError, StudyError
 from trimask_core.basics.randomness import RandomSource
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.party import check_origin, short_code
 from trimask_core.submit.submission import SealedSubmission
 

@@ -32,7 +32,7 @@ from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, load_directories
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import Receipt, is_receipt, read_receipt, receipt_link
+from trimask_core.submit.submission import Receipt, is_receipt, read_receipt, receipt_link
 from trimask_terminal.exits import Exit, NothingThere
 from trimask_terminal.options import confirmed, print_json
 from trimask_terminal.running import made

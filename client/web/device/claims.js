@@ -1,5 +1,5 @@
 /**
- * Does a study's promise follow from its noise? A device works it out itself: `trimask_core.study.verify_guarantee`. A study that claims more
+ * Does a study's promise follow from its noise? A device works it out itself: `trimask_core.study.signed`. A study that claims more
  * than its sigma gives is refused; what cannot be worked out here is said, not passed over.
  */
 import { StudyError } from "./errors.js";

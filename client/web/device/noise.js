@@ -1,5 +1,5 @@
 /**
- * Gaussian noise on the integers, sampled exactly: Canonne, Kamath, Steinke (2020), Algorithms 1-3, as `trimask_core.basics.noise`.
+ * Gaussian noise on the integers, sampled exactly: Canonne, Kamath, Steinke (2020), Algorithms 1-3, as `trimask_core.basics.randomness`.
  * Only integer arithmetic and fair bits, so that no floating-point residue of an answer survives in the noise.
  */
 import { readLittleEndian } from "./bytes.js";

@@ -22,7 +22,7 @@ from trimask_core.study.party import Web
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.institutions import Directory, Standing, load_directories
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import read_receipt
+from trimask_core.submit.submission import read_receipt
 from trimask_mobile.model.participation import Consent
 
 CallState = Literal["busy", "done", "failed"]

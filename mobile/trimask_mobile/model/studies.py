@@ -13,7 +13,7 @@ from trimask_core.basics.errors import InvitationError, TrimaskError
 from trimask_core.form.font_coverage import app_languages
 from trimask_core.submit.institutions import Directory
 from trimask_core.submit.invitation import Link
-from trimask_core.submit.receipt import Receipt, is_receipt
+from trimask_core.submit.submission import Receipt, is_receipt
 from trimask_mobile.model.answering import Answering
 from trimask_mobile.model.device import Device, Opened
 from trimask_mobile.model.participation import Consent, sentence

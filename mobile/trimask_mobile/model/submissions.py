@@ -13,7 +13,7 @@ from typing import Literal
 
 from trimask_client import Entry
 from trimask_core.basics.errors import TrimaskError
-from trimask_core.submit.receipt import Receipt, receipt_link
+from trimask_core.submit.submission import Receipt, receipt_link
 from trimask_mobile.model.answering import Answering
 from trimask_mobile.model.device import CallState
 from trimask_mobile.model.shown import SETTLED, Shown

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from trimask_core.study.definition import Study, SuiteName
     from trimask_core.study.derived import Column
     from trimask_core.study.guarantee import Guarantee
-    from trimask_core.submit.inclusion import Counted, Standing
-    from trimask_core.submit.receipt import Receipt
+    from trimask_core.submit.release_files import Counted, Standing
+    from trimask_core.submit.submission import Receipt
 
 
 MANY_CLIPPED = 0.05

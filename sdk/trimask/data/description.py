@@ -20,7 +20,7 @@ from pathlib import Path
 
 from trimask.data.manifest import Manifest
 from trimask.moments.moments import ClippedShare, Units
-from trimask_core.rows.parquet_metadata import (
+from trimask_core.submit.release_files import (
     DERIVED,
     INTERCEPT,
     NOT_PEOPLE,
@@ -151,7 +151,7 @@ print(result, digits = 6)  # lm's standard errors, tests and R-squared leave the
 
 
 def dataset_notes(manifest: Manifest, units: Units) -> dict[str, str]:
-    """The notes of `trimask_core.rows.parquet_metadata`, with the dataset's id and hash."""
+    """The notes of `trimask_core.submit.release_files`, with the dataset's id and hash."""
     derived = " derived rows" if manifest.suite == "moments" else ""
     return {
         **row_notes(manifest.study, manifest.rows, units),

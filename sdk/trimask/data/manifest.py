@@ -33,7 +33,7 @@ from typing import Any
 
 from trimask_core.basics.encoding import decode_bytes, read_json
 from trimask_core.basics.errors import TrimaskError, VerificationError
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
@@ -51,7 +51,7 @@ from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import Column
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted
+from trimask_core.submit.release_files import COUNTED_FILE, Counted
 
 
 class Shown:

@@ -23,10 +23,9 @@ import numpy as np
 
 from trimask.data.description import bibtex, sent_together
 from trimask.errors import MissingExtra, ParameterError
-from trimask_core.rows.parquet_metadata import weight_note
 from trimask_core.study.derived import ONES, Column
 from trimask_core.study.schema import Schema
-from trimask_core.submit.inclusion import COUNTED_FILE
+from trimask_core.submit.release_files import COUNTED_FILE, weight_note
 from trimask_theory.moments.noise_law import Matrix
 
 if TYPE_CHECKING:

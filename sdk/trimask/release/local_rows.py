@@ -20,7 +20,7 @@ from trimask.moments.moments import row_moments
 from trimask.release.results import PrivateFit, PrivateGram, PrivateSum, warn_of_sketch
 from trimask.release.source import AskedColumns, ObservedGram, gram_law
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.rows.rotation import SecureNormals
+from trimask_core.rows.arrays import SecureNormals
 from trimask_core.study.guarantee import Guarantee
 from trimask_core.study.schema import Attribute, Schema
 from trimask_theory.checks import Calibration, one_of, positive

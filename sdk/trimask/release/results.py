@@ -32,7 +32,7 @@ from trimask.fit.components import PCAResults
 from trimask.fit.ols_results import OLSResults
 from trimask.fit.report import Block, Facts, Report, figures, places_for
 from trimask.moments.moments import Moments, original_map
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import ONES
 from trimask_core.study.guarantee import Guarantee

@@ -12,7 +12,7 @@ from trimask_terminal.options import Subparsers, add_json, print_json
 if TYPE_CHECKING:
     from trimask.data.dataset import Dataset
     from trimask_core.study.definition import Study
-    from trimask_core.submit.receipt import Receipt
+    from trimask_core.submit.submission import Receipt
 
 
 NOT_COUNTED = 1
@@ -47,7 +47,7 @@ def register(subparsers: Subparsers) -> None:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Verify, and say who signed when, and in which release the submission is."""
-    from trimask_core.submit.receipt import Receipt
+    from trimask_core.submit.submission import Receipt
 
     receipt = Receipt.from_json(args.receipt.read_text(encoding="utf-8"))
     datasets = _datasets(args.dataset, receipt)

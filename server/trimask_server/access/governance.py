@@ -12,16 +12,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trimask_core.basics.errors import Refused
+from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey, verify
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import Approval, SignedStudy, approve
 from trimask_core.suites import payloads_of
 from trimask_proto.v1 import governance_pb2, governance_pb2_grpc, node_pb2, node_pb2_grpc
-from trimask_proto.v1.common_pb2 import Worker
+from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_server.access.permissions import admitted, sent_study
-from trimask_server.protocol.plans import sign_worker
 from trimask_server.runtime.audit import AuditHead, AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context, require_role
@@ -429,3 +428,29 @@ class NodeServicer(node_pb2_grpc.NodeServiceServicer):
         await node.studies.register(signed, node.clock.now_ms(), entry)
         node.log.info("registered study=%s role=%s title=%r", study.id.hex()[:12], role, study.title)
         return node_pb2.RegisterStudyResponse(role=role)
+
+
+_WORKER = "worker-address"
+
+
+def sign_worker(key: SigningKey, address: str) -> bytes:
+    """A node's signature on the address of one of its workers; empty for none."""
+    return key.sign(_WORKER, address.encode()) if address else b""
+
+
+def worker_of(study: Study, attempt: Attempt, role: str) -> str:
+    """The address of the worker that takes part for `role`; empty where the node's own address will do.
+
+    The address comes from other parties. One that the node itself has not signed is refused: nobody can make this node
+    dial a place of their choice.
+    """
+    worker = next((worker for worker in attempt.workers if worker.role == role), None)
+    if worker is None:
+        return ""
+    try:
+        verify(study.party(role).identity, _WORKER, worker.address.encode(), worker.signature, "it")
+    except VerificationError:
+        raise Refused(
+            Reason.BAD_SIGNATURE, f"{role} has not signed the address of its worker in this attempt"
+        ) from None
+    return worker.address

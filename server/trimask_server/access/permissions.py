@@ -19,7 +19,6 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
 from trimask_server.access.tokens import Token, TokenStore
-from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.inbound_limits import Unread
 from trimask_server.runtime.logs import study_id_of
@@ -92,7 +91,7 @@ _ANY_NODE = Party("of the study", lambda study, _own, _k: study.parties)
 _ITS_COLLECTOR = Party("", lambda _study, _own, _k: ["collector"])
 _OTHER_RIGHT = Party(
     "another one",
-    lambda study, own, _k: [role for role in right_roles(study) if role != own],
+    lambda study, own, _k: [role for role in study.right_roles if role != own],
 )
 _R_K = Party("R_k, its own component", lambda _study, _own, k: [f"R{k}"])
 _HOLDER = Party(

@@ -10,13 +10,12 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import AnyReason, Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.submit.inclusion import plan_hash, verify_bound
+from trimask_core.submit.release_files import plan_hash, plan_message, split_ids, verify_bound
 from trimask_proto.v1 import node_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.collector.ledger import Ledger
-from trimask_server.protocol.plans import plan_message, split_ids
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store.release_table import IN_A_BLOCK, UNPOOLED, Block
 

@@ -28,11 +28,11 @@ from trimask_core.submit.personal_budget import spending
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.access.tokens import OWNER, Token, TokenStore
+from trimask_server.collector.accounting import left_after, spent_by
 from trimask_server.collector.ledger import DAY_MS, Invited, Ledger
 from trimask_server.collector.publication import Catalogue, dataset_folder
 from trimask_server.collector.releases import BudgetLedger
 from trimask_server.collector.status_page import StatusPages, promise_words
-from trimask_server.protocol.accounting import left_after, spent_by
 from trimask_server.runtime.context import NodeContext
 
 _DAYS_SHOWN = 30

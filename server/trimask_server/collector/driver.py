@@ -22,7 +22,8 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.study.progress import close_due, closing_of
+from trimask_core.study.progress import closing_of
+from trimask_core.study.signed import close_due
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_server.collector.batches import Batches, Intake, RightCalls
 from trimask_server.collector.ledger import NOT_CLOSED, Ledger, write_note

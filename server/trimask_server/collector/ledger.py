@@ -13,11 +13,10 @@ from typing import NamedTuple
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
-from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.store import release_table
 from trimask_server.store.interface import Store, Transaction

@@ -19,7 +19,7 @@ from trimask_proto.v1 import governance_pb2, node_pb2, right_batches_pb2
 from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
-from trimask_server.protocol.plans import worker_of
+from trimask_server.access.governance import worker_of
 from trimask_server.runtime.audit import AuditHead
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.host import Spawn

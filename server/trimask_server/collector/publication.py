@@ -18,13 +18,12 @@ from typing import Any
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted, CountedBlock
+from trimask_core.submit.release_files import COUNTED_FILE, Counted, CountedBlock, split_ids
 from trimask_core.suites import collusion_of
 from trimask_proto.v1 import admission_pb2, admission_pb2_grpc, dataset_pb2, dataset_pb2_grpc
 from trimask_server.access.permissions import require_access
 from trimask_server.access.tokens import Token, TokenStore
 from trimask_server.collector.ledger import pending_rows
-from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context

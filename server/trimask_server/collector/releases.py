@@ -31,7 +31,7 @@ from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Budget, Guarantee
 from trimask_proto.v1 import release_pb2, release_pb2_grpc
-from trimask_server.protocol.accounting import Price, Purses, left_after, require_affordable, spent_by
+from trimask_server.collector.accounting import Price, Purses, left_after, require_affordable, spent_by
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store.interface import Store, Transaction

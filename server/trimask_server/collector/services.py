@@ -15,8 +15,7 @@ from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
-from trimask_core.study.progress import close_due, verify_abandon, verify_close
-from trimask_core.study.signed import SignedStudy
+from trimask_core.study.signed import SignedStudy, close_due, verify_abandon, verify_close
 from trimask_proto.v1 import governance_pb2, node_pb2, study_pb2, study_pb2_grpc
 from trimask_proto.v1.common_pb2 import CloseOrder, RefusalCount
 from trimask_proto.v1.governance_pb2_grpc import ProposalServiceStub

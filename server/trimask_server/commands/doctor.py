@@ -21,8 +21,8 @@ from rich.text import Text
 
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed, TrimaskError
-from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.moments.report import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.party import Party, load_party, read_secret
 from trimask_core.study.signed import SignedStudy
 from trimask_proto.v1.node_pb2 import DescribeNodeRequest

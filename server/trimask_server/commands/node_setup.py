@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from trimask_core.basics.encoding import check_letters
 from trimask_core.basics.errors import ConfigError
-from trimask_core.crypto.sealing import SEALINGS
+from trimask_core.crypto.keys import SEALINGS
 from trimask_core.study.party import Party, fingerprint, load_party, role_of_name
 from trimask_server.local.keys import CARD_FILE, card_text, make_secrets, own_card, settings_text
 from trimask_server.runtime.ports import split_address

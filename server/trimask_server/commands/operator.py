@@ -17,7 +17,7 @@ from rich.text import Text
 
 from trimask_client.grpc_channel import open_channel, plain_errors
 from trimask_core.basics.errors import ConfigError, ConnectionFailed
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.study.party import read_secret
 from trimask_core.study.signed import SignedStudy
 from trimask_core.suites import collusion_of

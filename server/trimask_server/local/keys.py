@@ -25,8 +25,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from trimask_core.basics.clock import SystemClock
 from trimask_core.basics.errors import ConfigError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.moments.report import FILE_NAME as MOMENTS_KEY
 from trimask_core.study.party import ADMISSION_KEY, Party, load_party, read_secret, role_of_name
 from trimask_server.right.sealing_keys import HYBRID_FILE, RING_FILE, SINGLE_FILE, load_ring
 from trimask_server.runtime.tls import HTTPS_CERTIFICATE, HTTPS_KEY

@@ -136,7 +136,7 @@ def _right(host: Host, ring: SealingRing | None) -> Node:
         gate=partial(Gate, context),
         public=[SubmissionServicer(context, key_ring, rows)],
         peer=[
-            RightBatchServicer(context, rows, lambda study: suites[study.suite.name]),
+            RightBatchServicer(context, rows, suites),
             invitations,
             *(add for part in suites.values() for add in part.services),
             *shared,

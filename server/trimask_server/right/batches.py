@@ -20,21 +20,20 @@ person could not answer again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import verify_close
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.study.signed import verify_close
+from trimask_core.submit.release_files import plan_hash, plan_message, sign_bound, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import right_batches_pb2, right_batches_pb2_grpc
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import plan_message, sign_bound, split_ids
 from trimask_server.right.row_intake import INCOMPLETE, list_again
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.context import NodeContext
@@ -235,10 +234,10 @@ def _erased_ids(rules: BlockRules, study: Study, request: right_batches_pb2.Eras
 class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
     """Serves the collector, and the other right providers one call."""
 
-    def __init__(self, node: NodeContext, rows: RowStore, rules_of: Callable[[Study], BlockRules]) -> None:
+    def __init__(self, node: NodeContext, rows: RowStore, rules: Mapping[str, BlockRules]) -> None:
         self._node = node
         self._rows = rows
-        self._rules_of = rules_of
+        self._rules = rules  # by suite
 
     async def FindMissing(
         self, request: right_batches_pb2.FindMissingRequest, context: Context
@@ -312,7 +311,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.AssignBlockRequest, context: Context
     ) -> right_batches_pb2.AssignBlockResponse:
         study = admitted().study
-        rules = self._rules_of(study)
+        rules = self._rules[study.suite.name]
         if rules.draws_blocks:
             joined = await self._rows.bind_drawn(study.id, request.block_id)
         else:
@@ -338,7 +337,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         study = admitted().study
         if len(request.block_id) != SUBMISSION_ID_BYTES:
             raise Refused(Reason.MALFORMED, "a block id has 16 bytes")
-        if self._rules_of(study).draws_blocks:
+        if self._rules[study.suite.name].draws_blocks:
             raise Refused(Reason.OUT_OF_STEP, "blocks of this study are drawn: none is cancelled")
         verify(
             study.collector.identity, "block-cancel", plan_message(study.id, request.block_id, b""),
@@ -352,7 +351,7 @@ class RightBatchServicer(right_batches_pb2_grpc.RightBatchServiceServicer):
         self, request: right_batches_pb2.EraseBlockRequest, context: Context
     ) -> right_batches_pb2.EraseBlockResponse:
         study = admitted().study
-        rules = self._rules_of(study)
+        rules = self._rules[study.suite.name]
         ids = _erased_ids(rules, study, request)
         rows = await self._rows.erase_block(study.id, request.block_id, ids)
         rules.forget_block(study.id, request.block_id)

@@ -9,10 +9,9 @@ from typing import Any
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.submit.inclusion import plan_hash
 from trimask_core.submit.invitation import Admission
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right.row_intake import (
     Arrival,
     first_time,

@@ -29,18 +29,18 @@ from typing import Any, Literal
 from trimask_core.basics.errors import ConfigError, ParameterError, Refused, VerificationError
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.basics.refusals import Alarm, Reason
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     DOES_NOT_OPEN,
     SEALINGS,
     PayloadForm,
     Sealing,
     SealingKey,
+    SigningKey,
     component_info,
     sealing_key_id,
 )
 from trimask_core.study.party import read_secret
-from trimask_core.submit.receipt import receipt_digest_message
+from trimask_core.submit.submission import receipt_digest_message
 from trimask_core.suites import check_payload
 from trimask_server.right.rows import oldest_row_ms
 from trimask_server.runtime.context import NodeContext

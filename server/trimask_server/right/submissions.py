@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from trimask_core.basics.errors import InvitationError, Refused, TrimaskError, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     SEAL_OVERHEAD_BYTES,
     PayloadForm,
     component_info,
@@ -19,12 +19,12 @@ from trimask_core.crypto.sealing import (
 )
 from trimask_core.study.definition import Study
 from trimask_core.submit.invitation import Admission
-from trimask_core.submit.receipt import (
+from trimask_core.submit.submission import (
+    SUBMISSION_ID_BYTES,
     receipt_digest_message,
     submission_id_of,
     withdrawal_message,
 )
-from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_core.suites import payloads_of
 from trimask_proto.v1 import submission_pb2, submission_pb2_grpc
 from trimask_server.access import governance

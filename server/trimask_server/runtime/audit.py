@@ -23,7 +23,7 @@ from pathlib import Path
 from trimask_core.basics.clock import Clock
 from trimask_core.basics.encoding import read_json
 from trimask_core.basics.errors import VerificationError
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_server.store.interface import Store, Transaction
 
 GENESIS = bytes(32)

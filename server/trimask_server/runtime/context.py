@@ -26,9 +26,9 @@ from trimask_core.basics.clock import Backoff, Clock, SystemClock
 from trimask_core.basics.errors import ConfigError, Refused, StudyError
 from trimask_core.basics.randomness import RandomSource, SystemRandom
 from trimask_core.basics.refusals import REASON_KEY, RETRY_KEY, Reason, Retry, read_reason
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.moments.report import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party, read_secret
 from trimask_core.study.signed import needs_commitment

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from trimask_core.basics.errors import ConfigError
-from trimask_core.moments.check import FILE_NAME as MOMENTS_KEY
+from trimask_core.moments.report import FILE_NAME as MOMENTS_KEY
 from trimask_core.study.party import load_party
 from trimask_server.runtime.tls import (
     HTTPS_CERTIFICATE,

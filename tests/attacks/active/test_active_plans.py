@@ -12,14 +12,13 @@ from trimask_client import Client
 from trimask_client.grpc_channel import plain_errors
 from trimask_core.basics.errors import Refused
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.release_files import plan_hash, split_ids
 from trimask_lab import Lab, some_people
 from trimask_patience import patience
 from trimask_proto.v1 import common_pb2, unmasking_pb2
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
 from trimask_rogue import refused_with
 from trimask_server.collector.batches import Batches, RightCalls
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches as right_batches
 from trimask_server.right import rows
 from trimask_server.store.release_table import Block

@@ -16,10 +16,11 @@ from trimask_client.submission_status import submission_words
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
+from trimask_core.rows.arrays import device_frame
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import sign_abandon
-from trimask_core.submit.inclusion import plan_hash, verify_bound
+from trimask_core.study.signed import sign_abandon
+from trimask_core.submit.release_files import plan_hash, plan_message, verify_bound
 from trimask_grpcio import GrpcioTransport
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_patience import patience
@@ -32,7 +33,6 @@ from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
 from trimask_proto.v1.submission_pb2 import AskSubmissionRequest, AskSubmissionResponse
 from trimask_rogue import refused_with
 from trimask_row_rogue import RowRogue
-from trimask_server.protocol.plans import plan_message, right_roles
 from trimask_server.suites.rows import right_checks
 
 
@@ -42,7 +42,7 @@ def lie(patch: pytest.MonkeyPatch, factor: float) -> None:
 
     def mask_row(study: Study, x1: Any, source: Any) -> list[int]:
         row = np.array(honest(study, x1, source), dtype=float)
-        inside = study.rows.frame.apply(study.rows.frame.unapply(row[None, :]))[0]
+        inside = device_frame(study).apply(device_frame(study).unapply(row[None, :]))[0]
         return [int(value) for value in np.rint(inside + factor * (row - inside))]
 
     patch.setattr(payloads, "mask_row", mask_row)
@@ -97,7 +97,7 @@ def test_a_row_outside_the_frame_is_refused_alone(
         with refused_with("out_of_frame"):
             client.send(bad[0])
         # Whoever has the receipt is told; whoever knows the id alone is not, nor of a row that is in a block.
-        roles = right_roles(study)
+        roles = study.right_roles
         assert client.ask(receipt) == dict.fromkeys(roles, "out_of_frame")
         assert "will not be counted" in submission_words(client.ask(receipt))
         assert client.ask(kept) == dict.fromkeys(roles, "")
@@ -113,7 +113,7 @@ def test_a_row_outside_the_frame_is_refused_alone(
     exact = exact_gram(study, people)
     assert dataset.rows == 50
     assert np.abs(dataset.gram(units="scaled").to_numpy() - exact).max() <= 1e-6 * np.abs(exact).max()
-    for role in right_roles(study):
+    for role in study.right_roles:
         of_study = "SELECT submission_id, payload FROM submissions WHERE verdict = 0 AND study_id = ?"
         found = lab.query(role, of_study, (study.id,))
         assert {row[0] for row in found} == set(refused)
@@ -241,7 +241,7 @@ def test_only_the_owner_gives_a_draw_up(lab: Lab, monkeypatch: pytest.MonkeyPatc
         assert owner.abandon_draw(study, 1, lab.owner).block.rows == 48
         lab.wait(study, lambda status: "is abandoned" in status.note)
         keeps_back.clear()
-        for role in right_roles(study):
+        for role in study.right_roles:
             assert lab.rows(role, study.id) == []
         for person in some_people(26, seed=9):
             client.submit(person)
@@ -270,4 +270,4 @@ def test_repro_a_provider_that_decides_late_learns_what_was_refused(
             lie(patch, 1e4)
             receipt = client.submit({"x": 1.0, "y": 1.0})
         lab.close(signed.study)
-        assert client.ask(receipt) == dict.fromkeys(right_roles(signed.study), "out_of_frame")
+        assert client.ask(receipt) == dict.fromkeys(signed.study.right_roles, "out_of_frame")

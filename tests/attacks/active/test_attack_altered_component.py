@@ -13,6 +13,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.rows import payloads
+from trimask_core.rows.arrays import device_frame
 from trimask_core.study.signed import SignedStudy
 from trimask_lab import Lab, exact_gram, some_people
 from trimask_server.suites.rows import masking_attempt, provider_masking, unmasking
@@ -37,7 +38,7 @@ class Alteration:
     def __init__(self, patch: pytest.MonkeyPatch, signed: SignedStudy) -> None:
         self.people: list[bytes] = []
         """Whose component was altered, a name for every time."""
-        frame = signed.study.rows.frame.matrix()
+        frame = device_frame(signed.study).matrix()
         honest = RightMaskingServicer._read
 
         def read(servicer: RightMaskingServicer, study: Any, rows: Any, *more: Any) -> Any:
@@ -115,7 +116,7 @@ class AddedFrame:
 
     def __init__(self, patch: pytest.MonkeyPatch, signed: SignedStudy) -> None:
         self.study = signed.study
-        self.W = signed.study.rows.frame.beside(np.eye(64, signed.study.rows.noise_columns))
+        self.W = device_frame(signed.study).beside(np.eye(64, signed.study.rows.noise_columns))
         self.sums: list[Any] = []
         honest, added = RightMaskingServicer._read, masking_attempt.masked_answers
 
@@ -137,7 +138,7 @@ class AddedFrame:
         """The people of the first block: A is what became of W, up to the noise columns over s."""
         total = self.sums[0]
         A = total @ self.W[: len(total)].T / self.size
-        return A.T @ self.study.rows.frame.unapply(total)
+        return A.T @ device_frame(self.study).unapply(total)
 
 
 def test_without_the_check_the_collector_and_one_right_provider_read_a_block_in_one_try(

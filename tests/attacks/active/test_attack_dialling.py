@@ -20,10 +20,10 @@ from trimask_client import Client
 from trimask_core.basics.refusals import Reason
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_proto.v1.common_pb2 import Worker
+from trimask_server.access import governance
+from trimask_server.access.governance import sign_worker
 from trimask_server.collector import provider_status
 from trimask_server.local.cluster import ThreadCluster
-from trimask_server.protocol import plans
-from trimask_server.protocol.plans import sign_worker
 from trimask_server.suites.rows import masking_attempt
 
 
@@ -62,7 +62,7 @@ def trap() -> Iterator[Trap]:
 def test_without_the_signature_a_provider_goes_where_it_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: Trap
 ) -> None:
-    monkeypatch.setattr(plans, "verify", lambda *_: None)
+    monkeypatch.setattr(governance, "verify", lambda *_: None)
     _lead_astray(monkeypatch, trap, b"")
     lab = Lab(tmp_path, right=2, left=2)
     with ThreadCluster(lab.folder) as lab.cluster:

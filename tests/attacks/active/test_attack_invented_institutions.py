@@ -11,7 +11,7 @@ import pytest
 
 from trimask_client import Client
 from trimask_core.basics.errors import StudyError
-from trimask_core.crypto.identity import SigningKey
+from trimask_core.crypto.keys import SigningKey
 from trimask_core.submit.institutions import Directory, Institution
 from trimask_lab import Lab
 

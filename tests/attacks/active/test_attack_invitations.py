@@ -16,7 +16,7 @@ import pytest
 from trimask_cli import invitations
 from trimask_client import Client
 from trimask_core.basics.errors import Refused
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Admission, invited_message, signed_digests
 from trimask_core.submit.submission import SealedSubmission

@@ -21,15 +21,13 @@ from trimask.errors import VerificationError
 from trimask_client import Client
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import Counted, CountedBlock
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.release_files import Counted, CountedBlock, split_ids
+from trimask_core.submit.submission import Receipt
 from trimask_lab import ON_POSTGRES, Lab, some_people
 from trimask_moments import moments_people, open_moments
 from trimask_proto.v1 import moments_pb2
 from trimask_server.collector.publication import Catalogue
-from trimask_server.protocol.plans import split_ids
-from trimask_server.suites.moments.block_work import MomentsWork
-from trimask_server.suites.moments.suite import MomentsServicer
+from trimask_server.suites.moments.suite import MomentsServicer, MomentsWork
 from trimask_server.suites.rows import right_draw
 from trimask_terminal.program import main
 

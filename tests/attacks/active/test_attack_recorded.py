@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from trimask_client import Client
 from trimask_client.transport import Endpoint, H2Transport
 from trimask_core.crypto import mlkem
-from trimask_core.crypto.sealing import (
+from trimask_core.crypto.keys import (
     Pairing,
     Sealing,
     SealingKey,
@@ -30,9 +30,8 @@ from trimask_core.crypto.sealing import (
     hpke_open,
     key_schedule,
 )
-from trimask_core.moments.check import MomentsSecret, contribution_hash
 from trimask_core.moments.field import P, unpack
-from trimask_core.moments.report import read_share
+from trimask_core.moments.report import MomentsSecret, contribution_hash, read_share
 from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.party import read_secret
@@ -41,11 +40,11 @@ from trimask_lab import Lab, some_people
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_proto.v1 import collection_pb2, moments_pb2, unmasking_pb2
 from trimask_proto.v1.submission_pb2 import SubmitRequest
-from trimask_server.protocol.plans import attempt_bytes
 from trimask_server.runtime.context import Peers
 from trimask_server.suites.moments import batch_check, batch_store, deliveries, key_exchange
 from trimask_server.suites.rows import math as rows_math
 from trimask_server.suites.rows import unmasking
+from trimask_server.suites.rows.attempt_shares import attempt_bytes
 
 _HYBRID = b"HPKE\x64\x7a\x00\x01\x00\x02"
 

@@ -18,13 +18,13 @@ from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key
 from trimask_core.study.signed import SignedStudy
 from trimask_core.submit.invitation import Invitation
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab
 from trimask_proto.v1 import right_batches_pb2
 from trimask_proto.v1.right_batches_pb2_grpc import RightBatchServiceStub
 from trimask_proto.v1.row_draw_pb2 import PoolVerdicts
 from trimask_rogue import refused_with
 from trimask_row_rogue import RowRogue
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right import batches
 from trimask_server.right.rows import RowStore
 from trimask_server.suites.rows import right_draw

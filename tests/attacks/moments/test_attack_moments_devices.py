@@ -17,17 +17,15 @@ from trimask import fit
 from trimask_client import Client
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import SEED, VECTOR
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SEED, VECTOR
 from trimask_core.moments.field import P
 from trimask_core.moments.field import signed as signed_value
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.report import MomentsSecret, build_report, share_payloads, split
 from trimask_core.moments.totals import asked_hash, release_noise
 from trimask_core.study.definition import Study
 from trimask_core.study.weight import Weight
-from trimask_core.submit.receipt import Receipt
-from trimask_core.submit.submission import SealedSubmission, seal_payloads, seal_under
+from trimask_core.submit.submission import Receipt, SealedSubmission, seal_payloads, seal_under
 from trimask_lab import Lab
 from trimask_moments import exact_totals, moments_people, open_moments
 from trimask_server.suites.moments.batch_store import add_noise

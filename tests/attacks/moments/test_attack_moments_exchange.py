@@ -18,17 +18,17 @@ from trimask_client import Client
 from trimask_core.basics.encoding import decode_bytes
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.sealing import seal
-from trimask_core.moments.check import FILE_NAME, MomentsSecret
+from trimask_core.crypto.keys import seal
 from trimask_core.moments.field import P, pack
+from trimask_core.moments.report import FILE_NAME, MomentsSecret
 from trimask_core.study.signed import approve
+from trimask_core.submit.release_files import split_ids
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments, submit_all
 from trimask_proto.v1 import moments_pb2, node_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
 from trimask_proto.v1.node_pb2_grpc import NodeServiceStub
 from trimask_rogue import RogueCollector, back_up, batch_name, refused_with, restore
-from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime import context as node_context
 from trimask_server.suites.moments import key_exchange
 from trimask_server.suites.moments.batch_check import Rounds, _info

@@ -14,9 +14,9 @@ import pytest
 
 from trimask_core.basics.errors import TrimaskError, VerificationError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import verify
-from trimask_core.moments.check import FILE_NAME, MomentsSecret
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.field import P
+from trimask_core.moments.report import FILE_NAME, MomentsSecret
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from trimask_client import Client
-from trimask_core.moments.check import Forms, bucket_of, derive_challenge, forms, verdict
 from trimask_core.moments.field import P, basis_at, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import _elements
+from trimask_core.moments.report import Forms, _elements, bucket_of, derive_challenge, forms, verdict
 from trimask_core.study.definition import Study
 from trimask_lab import Lab
 from trimask_moments import moments_people, open_moments

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from moments_cases import SMALL, SMALL_NORM, random_answers, random_layout, random_schema
 from trimask_core.basics.errors import ImpossibleStudy
-from trimask_core.moments.encoding import SHRINK_BITS, _shrunk
-from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.layout import SHRINK_BITS, MomentsLayout, _shrunk
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 

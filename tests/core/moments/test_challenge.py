@@ -8,8 +8,10 @@ import pytest
 
 from moments_cases import SMALL, SMALL_NORM, STUDY
 from trimask_core.basics.errors import ParameterError
-from trimask_core.moments import check as module
-from trimask_core.moments.check import (
+from trimask_core.moments import report as module
+from trimask_core.moments.field import P
+from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.report import (
     BUCKETS,
     Challenge,
     bucket_of,
@@ -17,8 +19,6 @@ from trimask_core.moments.check import (
     contribution_hash,
     derive_challenge,
 )
-from trimask_core.moments.field import P
-from trimask_core.moments.layout import MomentsLayout
 
 LAYOUT = MomentsLayout.of(SMALL, SMALL_NORM)
 ONE, TWO = bytes(32), bytes(31) + b"\x01"

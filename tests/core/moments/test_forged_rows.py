@@ -15,10 +15,9 @@ import pytest
 
 from moments_cases import EFFECTS, a_challenge, forged, random_answers
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.moments.check import forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
+from trimask_core.moments.report import build_report, forms, verdict
 from trimask_core.study.derived import Derived
 from trimask_core.study.schema import Attribute, Schema
 

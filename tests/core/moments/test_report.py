@@ -26,10 +26,9 @@ from moments_cases import (
 )
 from trimask_core.basics.errors import AnswerError, ParameterError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.moments.check import FORMS, Challenge, forms, verdict
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
+from trimask_core.moments.report import FORMS, Challenge, build_report, forms, verdict
 from trimask_core.study.schema import Attribute, Schema
 
 BOX = MomentsLayout.of(SMALL)

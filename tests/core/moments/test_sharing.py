@@ -7,10 +7,17 @@ import pytest
 from moments_cases import SMALL, SMALL_ANSWERS, SMALL_NORM, a_challenge
 from trimask_core.basics.errors import ParameterError, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.moments.check import forms, verdict
 from trimask_core.moments.field import P, expand_elements, unpack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, check_share_form, read_share, share_payloads, split
+from trimask_core.moments.report import (
+    build_report,
+    check_share_form,
+    forms,
+    read_share,
+    share_payloads,
+    split,
+    verdict,
+)
 
 LAYOUT = MomentsLayout.of(SMALL, SMALL_NORM)
 

@@ -14,9 +14,8 @@ from itertools import product
 import pytest
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.moments.check import Challenge, _forms, _verdict
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import _elements
+from trimask_core.moments.report import Challenge, _elements, _forms, _verdict
 from trimask_core.study.schema import Attribute, Schema
 
 ONE_BIT = MomentsLayout.of(Schema((Attribute("a", "binary"),)))

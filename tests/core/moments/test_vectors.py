@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 
 from trimask_core.basics.errors import VerificationError
-from trimask_core.moments.check import Challenge, challenge_key, derive_challenge, forms, verdict
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import check_share_form, read_share
+from trimask_core.moments.report import (
+    Challenge,
+    challenge_key,
+    check_share_form,
+    derive_challenge,
+    forms,
+    read_share,
+    verdict,
+)
 from trimask_core.study.schema import Schema
 from trimask_core.study.weight import Weight
 

@@ -15,12 +15,12 @@ from trimask_cli import owner
 from trimask_client import SealedSubmission
 from trimask_core.basics.errors import TrimaskError
 from trimask_core.basics.randomness import SystemRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SigningKey
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.study.definition import Study
 from trimask_core.study.party import admission_key, load_party, read_secret
 from trimask_core.study.signed import SignedStudy, approve, needs_commitment
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_patience import patience
 from trimask_server.local.keys import NodePlace, make_keys
 from trimask_simulation.people import BLOCK_ROWS, GROUPS, multiplicities

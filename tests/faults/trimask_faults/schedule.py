@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trimask_client import Client, SealedSubmission
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_faults.lab import FaultLab
 from trimask_faults.moments_lab import FALSE, MomentsFaultLab
 from trimask_patience import patience

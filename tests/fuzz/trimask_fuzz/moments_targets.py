@@ -24,7 +24,7 @@ from trimask_core.moments.totals import (
     values_hash,
 )
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE
+from trimask_core.submit.release_files import COUNTED_FILE
 from trimask_core.suites import collusion_of
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_server.suites.moments.batch_check import read_shares

@@ -24,14 +24,14 @@ from trimask_core.basics.errors import (
 )
 from trimask_core.basics.randomness import DeterministicRandom, SystemRandom
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import component_info
-from trimask_core.rows.payloads import payloads, read_component, read_tags
+from trimask_core.crypto.keys import component_info
+from trimask_core.rows.arrays import read_component
+from trimask_core.rows.payloads import payloads, read_tags
 from trimask_core.study.definition import Study
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.inclusion import COUNTED_FILE
 from trimask_core.submit.invitation import Invitation, Link
-from trimask_core.submit.receipt import ProviderReceipt, Receipt
-from trimask_core.submit.submission import build_submission
+from trimask_core.submit.release_files import COUNTED_FILE
+from trimask_core.submit.submission import ProviderReceipt, Receipt, build_submission
 from trimask_fuzz.moments_targets import MOMENTS_TARGETS
 from trimask_fuzz.target import JSON_WORDS, Target, promised
 from trimask_proto.v1 import common_pb2

@@ -21,10 +21,18 @@ from trimask_core.moments.arrays import (
     read_vectors,
     sums_of_products,
 )
-from trimask_core.moments.check import bucket_of, challenge_key, derive_challenge, forms, supports
 from trimask_core.moments.field import P, expand_elements
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.report import (
+    bucket_of,
+    build_report,
+    challenge_key,
+    derive_challenge,
+    forms,
+    share_payloads,
+    split,
+    supports,
+)
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.study.weight import Weight
 from trimask_server.suites.moments.batch_check import (

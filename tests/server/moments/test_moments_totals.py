@@ -9,11 +9,10 @@ import pytest
 
 from trimask_core.basics.errors import ConfigError, Refused, VerificationError
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.sealing import Pairing, Sealing
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import Pairing, Sealing
 from trimask_core.moments.field import P, pack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report, share_payloads, split
+from trimask_core.moments.report import MomentsSecret, build_report, share_payloads, split
 from trimask_core.moments.totals import (
     AddedBatch,
     accepted_hash,

@@ -23,9 +23,10 @@ import numpy as np
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
 from trimask_core.rows import payloads
+from trimask_core.rows.arrays import device_frame
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import sign_close
-from trimask_core.submit.receipt import Receipt
+from trimask_core.study.signed import sign_close
+from trimask_core.submit.submission import Receipt
 from trimask_proto.v1 import row_check_pb2, row_draw_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_check_pb2 import RowCheck
@@ -151,7 +152,7 @@ class Adversary:
             row = honest(study, x1, source)
             if not _lies.get():
                 return row
-            inside = study.rows.frame.apply(study.rows.frame.unapply(np.array([row], dtype=float)))[0]
+            inside = device_frame(study).apply(device_frame(study).unapply(np.array([row], dtype=float)))[0]
             outside = [int(value) for value in np.rint(inside + 1e3 * (np.array(row) - inside))]
             self._did(outside != row)
             return outside

@@ -22,7 +22,7 @@ from trimask_client.transport import Endpoint, call_error
 from trimask_core.basics.randomness import DeterministicRandom
 from trimask_core.basics.refusals import REASON_KEY
 from trimask_core.study.signed import SignedStudy
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_simulation.faults import Faults
 from trimask_simulation.loop import VirtualLoop
 from trimask_simulation.network import Network

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trimask_core.moments.field import P, unpack
 from trimask_core.moments.totals import accepted_hash
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.submission import Receipt
 from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction

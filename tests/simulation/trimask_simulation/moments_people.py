@@ -14,13 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from unittest import mock
 
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
+from trimask_core.crypto.keys import SealingKey, SigningKey
 from trimask_core.moments import report as report_module
-from trimask_core.moments.check import MomentsSecret
 from trimask_core.moments.field import P
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import build_report
+from trimask_core.moments.report import MomentsSecret, build_report
 from trimask_core.moments.study import MomentsSettings
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 
 from trimask_core.study.definition import Study
 from trimask_core.study.progress import Closing, closing_of
-from trimask_core.submit.inclusion import COUNTED_FILE, Counted
-from trimask_core.submit.receipt import Receipt
+from trimask_core.submit.release_files import COUNTED_FILE, Counted
+from trimask_core.submit.submission import Receipt
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_server.collector.publication import dataset_folder
 from trimask_server.store.data_keys import Vault
 from trimask_server.store.sqlite import _SqliteTransaction
-from trimask_server.suites.rows.block_work import StoredFactors
 from trimask_server.suites.rows.draw import Draw
+from trimask_server.suites.rows.suite import FactorLedger
 from trimask_simulation.parties import storage_ring
 from trimask_simulation.people import PEOPLE, multiplicities
 
@@ -81,7 +81,7 @@ class Oracle:
     checks: int = 0
 
     def __post_init__(self) -> None:
-        self._factors = StoredFactors(Vault(storage_ring("collector")))
+        self._factors = FactorLedger(None, Vault(storage_ring("collector")))
         self.kept_scope = ""  # the data keys that outlive the study
 
     def after_commit(self, name: str, connection: sqlite3.Connection) -> None:

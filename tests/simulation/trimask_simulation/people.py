@@ -14,18 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.randomness import DeterministicRandom
-from trimask_core.crypto.identity import SigningKey
-from trimask_core.crypto.sealing import SealingKey
-from trimask_core.moments.check import MomentsSecret
+from trimask_core.crypto.keys import SealingKey, SigningKey
+from trimask_core.moments.report import MomentsSecret
 from trimask_core.rows import collusion
-from trimask_core.rows.grid import grid_exponent
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import RowsSettings, grid_exponent
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Protection
 from trimask_core.study.party import Party

@@ -21,13 +21,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from trimask_client import client as client_module
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import DeterministicRandom, RandomSource
-from trimask_core.crypto.sealing import hpke_seal
+from trimask_core.crypto.keys import hpke_seal
 from trimask_core.study.definition import Study
-from trimask_core.study.progress import closing_of, sign_close
-from trimask_core.study.signed import SignedStudy
+from trimask_core.study.progress import closing_of
+from trimask_core.study.signed import SignedStudy, sign_close
 from trimask_core.submit import submission as submission_module
-from trimask_core.submit.receipt import Receipt
-from trimask_core.submit.submission import SealedSubmission, build_submission
+from trimask_core.submit.submission import Receipt, SealedSubmission, build_submission
 from trimask_proto.v1 import study_pb2
 from trimask_proto.v1.common_pb2 import CloseOrder
 from trimask_proto.v1.study_pb2_grpc import StudyOwnerServiceStub, StudyServiceStub

@@ -4,8 +4,8 @@ Statement. Let a query's coordinates change by dv between neighbours, and |dv/sd
 deviations sd_j is mu-GDP. In doubles it is not quite: which doubles can come out, and how often, depends on the value
 the noise was added to (Mironov 2012), and that is enough to tell neighbours apart with certainty. Here coordinate j
 is rounded to whole steps h_j, a power of two, with 2^-25 mu sd_j < h_j <= 2^-24 mu sd_j, and a rounded Gaussian
-(`trimask_core.basics.noise.RoundedGaussian`) of ceil(f sd_j / h_j) steps is added, f = 1 + sqrt(d) 2^-24. Rounding moves
-the difference of two values by at most h_j, so the difference in units of the new deviations is at most
+(`trimask_core.basics.randomness.RoundedGaussian`) of ceil(f sd_j / h_j) steps is added, f = 1 + sqrt(d) 2^-24. Rounding
+moves the difference of two values by at most h_j, so the difference in units of the new deviations is at most
 (mu + sqrt(d) 2^-24 mu)/f = mu. Whole numbers plus a rounded Gaussian are the Gaussian mechanism on whole numbers,
 rounded: post-processing, so mu-GDP holds, and with it every (epsilon, delta) of its curve.
 

@@ -29,8 +29,7 @@ from trimask_core.moments.cells import (
     question_levels,
     table_cells,
 )
-from trimask_core.moments.encoding import box_radius_squared
-from trimask_core.moments.layout import MomentsLayout
+from trimask_core.moments.layout import MomentsLayout, box_radius_squared
 from trimask_core.moments.study import DEVIATIONS, LARGEST_TOTAL
 from trimask_core.moments.totals import EntryNoise, entry_noise, release_noise
 from trimask_core.study.definition import Study

@@ -20,7 +20,7 @@ from scipy import special
 
 from trimask_core.basics.errors import StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
-from trimask_core.crypto.sealing import SEALINGS, Sealing
+from trimask_core.crypto.keys import SEALINGS, Sealing
 from trimask_core.form.form import Form
 from trimask_core.study.definition import Study, SuiteName, SuiteSettings
 from trimask_core.study.guarantee import Budget, Protection

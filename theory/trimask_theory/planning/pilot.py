@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimask_core.basics.errors import ParameterError
-from trimask_core.moments.encoding import SHRINK_BITS
-from trimask_core.moments.layout import MomentsLayout
-from trimask_core.rows.device import shorten_row
+from trimask_core.moments.layout import SHRINK_BITS, MomentsLayout
+from trimask_core.rows.payloads import shorten_row
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import natural_log
 from trimask_core.study.pilot import MOST_NUMBERS, PilotCorrection
@@ -121,7 +120,7 @@ def shrunk_reports(layout: MomentsLayout, z: Whole) -> Matrix:
 
 
 def _shrunk(layout: MomentsLayout, z: Whole, k: Whole) -> Whole:
-    """Rows times k / 2^20, as `trimask_core.moments.encoding` shrinks one."""
+    """Rows times k / 2^20, as `trimask_core.moments.layout` shrinks one."""
     found = z.copy()
     for j, column in enumerate(layout.columns):
         if column.shrinks:

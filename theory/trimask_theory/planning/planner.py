@@ -34,9 +34,9 @@ from typing import Any
 from trimask_core.basics.errors import ParameterError
 from trimask_core.moments.layout import MomentsLayout
 from trimask_core.moments.study import MomentsCollusion
-from trimask_core.rows.collusion import default_unmasking
+from trimask_core.rows.collusion import default_unmasking, key_holders
 from trimask_core.rows.noise_columns import default_noise_columns
-from trimask_core.rows.tags import key_holders, tag_bytes
+from trimask_core.rows.payloads import tag_bytes
 from trimask_core.study.schema import Attribute, Schema
 from trimask_core.submit.submission import upload_bytes
 from trimask_theory import checks

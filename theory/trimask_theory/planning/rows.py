@@ -4,7 +4,7 @@ Statement. sigma is the least noise (rounded up to a whole number of grid steps)
 gives (epsilon, delta) by `masked_noise`; the same sigma at n rows, a block, bounds what the collector sees.
 tau is the least scale of the noise columns for the largest block (2 n - 1 rows) by Davidson and Szarek; the
 grid is the finest that leaves the components of scale 2 R / mu their headroom.
-Assumptions and basis: those of `masked_noise`, `trimask_core.rows.noise_columns` and `trimask_core.rows.grid`.
+Assumptions and basis: those of `masked_noise`, `trimask_core.rows.noise_columns` and `trimask_core.rows.study`.
 
 Of what is recomputed the basis is that of `masked_noise` and `accounting`; nothing the study states is
 taken for granted.
@@ -18,22 +18,22 @@ from dataclasses import replace
 from trimask_core.basics.errors import ImpossibleStudy, StudyError
 from trimask_core.basics.randomness import RandomSource
 from trimask_core.rows import collusion
-from trimask_core.rows.grid import (
-    COARSEST_EXPONENT,
-    PUBLISHING_STEPS,
-    RELEASE_ENTRIES,
-    Grid,
-    discrete_epsilon,
-    grid_exponent,
-    right_providers_mu,
-)
 from trimask_core.rows.noise_columns import (
     CHECK_DIRECTIONS,
     default_noise_columns,
     least_tau,
     noise_columns_mu,
 )
-from trimask_core.rows.study import RowsSettings
+from trimask_core.rows.study import (
+    COARSEST_EXPONENT,
+    PUBLISHING_STEPS,
+    RELEASE_ENTRIES,
+    Grid,
+    RowsSettings,
+    discrete_epsilon,
+    grid_exponent,
+    right_providers_mu,
+)
 from trimask_core.study.definition import Study
 from trimask_core.study.guarantee import Guarantee, Neighbours, Protection
 from trimask_theory.accounting.studies import gaussian_cover, release_of, rounding

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from trimask_core.basics.errors import ImpossibleStudy, ParameterError, StudyError
 from trimask_core.basics.typed_table import Table, refuse_unknown
-from trimask_core.crypto.sealing import SEALINGS
+from trimask_core.crypto.keys import SEALINGS
 from trimask_core.form.file import check_schema, read_form
 from trimask_core.form.form import Form
 from trimask_core.study.definition import SuiteName

@@ -1,4 +1,4 @@
-/** The ball: rows shrunk to |x| <= R on the device, in the whole numbers by which the proof holds them to it: `trimask_core.moments.encoding`. */
+/** The ball: rows shrunk to |x| <= R on the device, in the whole numbers by which the proof holds them to it: `trimask_core.moments.layout`. */
 import { StudyError } from "../errors.js";
 import { bitWeights, holds, leastOf, shrinks } from "./column.js";
 import { P } from "./field.js";

@@ -1,5 +1,5 @@
 /**
- * delta of a masked release at the pair of rows that is proved to be the worst: `trimask_core.study.verify_guarantee`, where the
+ * delta of a masked release at the pair of rows that is proved to be the worst: `trimask_core.study.signed`, where the
  * statement and the proof are cited. Basis: numerical, by Simpson's rule, raised by `MARGIN`, which is more than it can err.
  */
 

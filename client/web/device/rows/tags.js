@@ -1,6 +1,6 @@
 /**
  * Tags: by what the first left provider knows a component that its right provider has altered. For each component x a secret
- * key: two vectors z of rounded Gaussians and offsets beta; the tags are <x, z> + beta modulo 2^127 - 1. `trimask_core.rows.tags`.
+ * key: two vectors z of rounded Gaussians and offsets beta; the tags are <x, z> + beta modulo 2^127 - 1. `trimask_core.rows.payloads`.
  */
 import { concat, littleEndian, readLittleEndian } from "../bytes.js";
 import { Stream } from "../crypto.js";

@@ -21,8 +21,8 @@ from trimask_core.moments.totals import asked_hash
 from trimask_core.study.definition import Study
 from trimask_core.study.derived import ONES
 from trimask_proto.v1 import release_pb2
+from trimask_server.collector.accounting import Price
 from trimask_server.collector.releases import Drawn, NotBegun, Prepared, Unfinished
-from trimask_server.protocol.accounting import Price
 from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.moments.publisher import ReleaseLedger, commit, deliver, erase_totals
 from trimask_theory.moments.moments_question import MomentsQuestion, QuestionKind

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import component_info, seal
+from trimask_core.crypto.keys import component_info, seal, verify
 from trimask_core.moments.arrays import (
     Elements,
     bases_at,
@@ -38,16 +37,23 @@ from trimask_core.moments.arrays import (
     sums_of_products,
     times,
 )
-from trimask_core.moments.check import FORMS, Challenge, bucket_of, derive_challenge, supports, verdict
 from trimask_core.moments.field import ELEMENT_BYTES, P, pack, unpack
 from trimask_core.moments.layout import MomentsLayout
-from trimask_core.moments.report import check_share_form
+from trimask_core.moments.report import (
+    FORMS,
+    Challenge,
+    bucket_of,
+    check_share_form,
+    derive_challenge,
+    supports,
+    verdict,
+)
 from trimask_core.moments.totals import accepted_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.common_pb2 import Attempt
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.protocol.plans import right_roles, worker_of
+from trimask_server.access.governance import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
@@ -382,7 +388,7 @@ class Rounds:
     async def _decide_now(self, study: Study, attempt: Attempt) -> StoredBatch:
         node, own, batch_id = self._node, self._node.role_in(study), attempt.block_id
         opened = await self._open(study, batch_id)
-        others = [role for role in right_roles(study) if role != own]
+        others = [role for role in study.right_roles if role != own]
         answers = await asyncio.gather(
             *(self._ask_forms(study, attempt, role, opened.ids) for role in others)
         )
@@ -409,7 +415,7 @@ class Rounds:
         """Refuse, and erase the batch, unless every other provider signed the same verdict."""
         own = self._node.role_in(study)
         ids = ids_hash(await self._rows.ids_of(study.id, attempt.block_id))
-        for role in right_roles(study):
+        for role in study.right_roles:
             if role == own:
                 continue
             request = moments_pb2.GetVerdictRequest(attempt=attempt, submission_ids_hash=ids)

@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trimask_core.basics.errors import Refused, VerificationError
-from trimask_core.basics.noise import RoundedGaussian
-from trimask_core.basics.randomness import Stream, derive_key
+from trimask_core.basics.randomness import RoundedGaussian, Stream, derive_key
 from trimask_core.basics.refusals import Reason
 from trimask_core.moments.field import P, draw, pack, unpack
 from trimask_core.moments.layout import MomentsLayout

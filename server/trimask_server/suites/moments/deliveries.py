@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.field import pack
 from trimask_core.moments.totals import (
     COMMITMENTS,
@@ -29,10 +29,10 @@ from trimask_core.moments.totals import (
     values_hash,
 )
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.protocol.accounting import Price, require_affordable
-from trimask_server.protocol.plans import right_roles, split_ids
+from trimask_server.collector.accounting import Price, require_affordable
 from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.moments.batch_store import (
     BatchStore,
@@ -151,7 +151,7 @@ class Deliveries:
             raise Refused(Reason.LEDGER_LOST, _LOST)
         delivered = b"".join(await self._node.workers.run(self._delivered, study))
         request = moments_pb2.CompareLedgerRequest(study_id=study.id, delivered=delivered, asked=asked)
-        for role in right_roles(study):
+        for role in study.right_roles:
             if role != self._node.role_in(study):
                 stub = MomentsPeerServiceStub(self._node.peers.channel(study.party(role)))
                 await self._node.peers.call(stub.CompareLedger, request)
@@ -212,7 +212,7 @@ class Deliveries:
         values = await node.workers.run(add_noise, values, noises, secret.noise(study.id, what))
         secrets = {
             int(other[1:]): await self._key_exchange.pair_secret(study, other)
-            for other in right_roles(study)
+            for other in study.right_roles
             if other != role
         }
         blinded = blind(values, int(role[1:]), secrets, what)
@@ -316,7 +316,7 @@ def _commitments_seen(
 ) -> bytes:
     """The message that this provider signs about the commitments it has seen, in the order of the roles."""
     by_role = {item.role: item.values_hash for item in commitments}
-    values = [by_role[role] for role in right_roles(study)]
+    values = [by_role[role] for role in study.right_roles]
     return commitments_message(fixed.asked, fixed.accepted_hash, fixed.accepted_count, values)
 
 
@@ -325,7 +325,7 @@ def _require_all(
 ) -> None:
     """Refuse to deliver unless every right provider has committed to its part of the same reports."""
     by_role = {commitment.role: commitment for commitment in commitments}
-    if sorted(by_role) != sorted(right_roles(study)) or len(by_role) != len(commitments):
+    if sorted(by_role) != sorted(study.right_roles) or len(by_role) != len(commitments):
         raise Refused(Reason.MALFORMED, "give one commitment of each right provider")
     for role, item in by_role.items():
         message = commitment_message(

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import Pairing, SealingKey, require_kind, seal
-from trimask_core.moments.check import MomentsSecret, challenge_key, contribution_hash
+from trimask_core.crypto.keys import Pairing, SealingKey, require_kind, seal, verify
+from trimask_core.moments.report import MomentsSecret, challenge_key, contribution_hash
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import moments_pb2
 from trimask_proto.v1.moments_pb2_grpc import MomentsPeerServiceStub
-from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.context import NodeContext
 from trimask_server.suites.moments.batch_store import exchange_key_message
 
@@ -69,7 +67,7 @@ class KeyExchange:
             self.secret(study).contribution(study.id)
             if role == own
             else (await self._peer(study, role)).contribution
-            for role in right_roles(study)
+            for role in study.right_roles
         ]
         return challenge_key(study.id, contributions)
 

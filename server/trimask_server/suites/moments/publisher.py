@@ -17,7 +17,7 @@ from typing import Any
 from trimask_core.basics.encoding import encode_bytes
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
+from trimask_core.crypto.keys import verify
 from trimask_core.moments.totals import (
     COMMITMENTS,
     TOTALS,
@@ -39,7 +39,6 @@ from trimask_server.collector.publication import (
     remove_others,
     signed_manifest,
 )
-from trimask_server.protocol.plans import right_roles
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store import release_table
@@ -217,7 +216,7 @@ async def commit(
     request = moments_pb2.CommitTotalsRequest(totals=totals)
     answers = await call_all(node, study, lambda stub: stub.CommitTotals, request, timeout_seconds)
     commitments = [answer.commitment for answer in answers]
-    for role, item in zip(right_roles(study), commitments, strict=True):
+    for role, item in zip(study.right_roles, commitments, strict=True):
         message = commitment_message(asked, role, item.accepted_hash, item.accepted_count, item.values_hash)
         verify(study.party(role).identity, TOTALS, message, item.signature, f"the commitment of {role}")
     if len({(item.accepted_hash, item.accepted_count) for item in commitments}) != 1:
@@ -260,7 +259,7 @@ async def call_all(
     timeout_seconds: float,
 ) -> list[Any]:
     """The answers of all right providers, in their order; when all have ended, the first refusal, with who it was."""
-    stubs = {role: MomentsServiceStub(node.peers.channel(study.party(role))) for role in right_roles(study)}
+    stubs = {role: MomentsServiceStub(node.peers.channel(study.party(role))) for role in study.right_roles}
     calls = (node.peers.call(method(stub), request, timeout_seconds) for stub in stubs.values())
     answers = await asyncio.gather(*calls, return_exceptions=True)
     for role, error in zip(stubs, answers, strict=True):

@@ -11,21 +11,23 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimask_core.basics.clock import Clock
 from trimask_core.basics.errors import ImpossibleStudy, Refused, TrimaskError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.sealing import component_info
-from trimask_core.rows.payloads import TagPart, read_components, read_tags
+from trimask_core.crypto.keys import component_info
+from trimask_core.rows.arrays import read_components
+from trimask_core.rows.payloads import TagPart, read_tags
 from trimask_core.rows.study import RowsSettings
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import common_pb2
 from trimask_proto.v1.collection_pb2 import ReportFailureRequest
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
-from trimask_server.protocol.plans import AttemptTable, worker_of
+from trimask_server.access.governance import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.right.sealing_keys import CurrentKeyRing
 from trimask_server.runtime.context import NodeContext
@@ -34,6 +36,74 @@ from trimask_server.runtime.logs import reason_of_failure
 
 T = TypeVar("T")
 TELL_SECONDS = 2.0
+
+
+_KEEP_MS = 15 * 60 * 1000
+
+
+def attempt_bytes(attempt: common_pb2.Attempt) -> bytes:
+    """An unambiguous form of an attempt, for signatures and key derivation."""
+    return attempt.study_id + attempt.block_id + attempt.number.to_bytes(4, "big") + attempt.plan_hash
+
+
+@dataclass
+class _Entry(Generic[T]):
+    number: int
+    since_ms: int
+    plan: bytes
+    state: T
+    finished: bool = False
+
+
+class AttemptTable(Generic[T]):
+    """State by block. A higher attempt number forgets the lower one; a lower one is refused; old ones expire.
+
+    Every party to an attempt must name the same plan as the first that arrived: a collector may have given providers
+    different plans under one block id.
+    """
+
+    def __init__(self, clock: Clock, fresh: Callable[[], T]) -> None:
+        self._clock = clock
+        self._fresh = fresh
+        self._entries: dict[tuple[bytes, bytes], _Entry[T]] = {}
+
+    def get(self, attempt: common_pb2.Attempt) -> T:
+        """The state of this attempt, new if it is newer than what is held."""
+        now = self._clock.now_ms()
+        for old in [key for key, entry in self._entries.items() if now - entry.since_ms > _KEEP_MS]:
+            del self._entries[old]
+        key = (attempt.study_id, attempt.block_id)
+        entry = self._entries.get(key)
+        if entry is None or attempt.number > entry.number:
+            entry = self._entries[key] = _Entry(attempt.number, now, attempt.plan_hash, self._fresh())
+        elif attempt.number < entry.number:
+            raise Refused(
+                Reason.OUT_OF_STEP,
+                f"attempt {attempt.number} of this block was replaced by attempt {entry.number}",
+            )
+        elif attempt.plan_hash != entry.plan:
+            raise Refused(Reason.OUT_OF_STEP, "others in this attempt work on another plan of the block")
+        return entry.state
+
+    def finish(self, attempt: common_pb2.Attempt) -> None:
+        """This node's share is done: it is remembered, so that late messages find it, and no longer under way."""
+        entry = self._entries.get((attempt.study_id, attempt.block_id))
+        if entry is not None and entry.number == attempt.number:
+            entry.finished = True
+
+    def attempts(self) -> list[common_pb2.Attempt]:
+        """The attempts under way here."""
+        return [
+            common_pb2.Attempt(
+                study_id=study_id, block_id=block_id, number=entry.number, plan_hash=entry.plan
+            )
+            for (study_id, block_id), entry in self._entries.items()
+            if not entry.finished
+        ]
+
+    def forget(self, study_id: bytes, block_id: bytes) -> None:
+        """Forget a block."""
+        self._entries.pop((study_id, block_id), None)
 
 
 class AttemptShares:

@@ -51,14 +51,21 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
-from trimask_core.rows.grid import Grid
+from trimask_core.crypto.keys import SigningKey, verify
+from trimask_core.rows.arrays import (
+    HaarFrame,
+    Matrix,
+    combined,
+    device_frame,
+    expand_keys,
+    expand_spares,
+    in_cache,
+    inner_products,
+    read_wide,
+)
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import HaarFrame, Matrix
-from trimask_core.rows.shares import combined, expand_keys, expand_spares, in_cache, inner_products, read_wide
-from trimask_core.rows.tags import (
+from trimask_core.rows.payloads import (
     PRIME,
-    TAGS,
     Tagged,
     add_elements,
     key_offsets,
@@ -66,10 +73,11 @@ from trimask_core.rows.tags import (
     signed,
     write_elements,
 )
+from trimask_core.rows.study import TAGS, Grid
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_check_pb2 import CheckCommitment, RowCheck
-from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.suites.rows.math import RightMask
 
 TOLERANCE = 2.0**-48
@@ -209,7 +217,7 @@ def directions(study: Study, seed: bytes) -> Matrix:
     key = (study.id, seed)
     Z = _DIRECTIONS.get(key)
     if Z is None:
-        Z = study.rows.frame.beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
+        Z = device_frame(study).beside(HaarFrame(seed, CHECK_DIRECTIONS, study.rows.noise_columns).matrix())
         Z.flags.writeable = False
         _DIRECTIONS[key] = Z
         while sum(one.nbytes for one in list(_DIRECTIONS.values())) > _KEPT_BYTES and len(_DIRECTIONS) > 1:
@@ -321,7 +329,7 @@ def commit(key: SigningKey, role: str, check: RowCheck, held: bytes) -> CheckCom
 
 def checked_ids(study: Study, check: RowCheck) -> list[bytes]:
     """The rows that every right provider has bound; refused unless all of them have signed."""
-    ids, roles = check_ids(check), right_roles(study)
+    ids, roles = check_ids(check), study.right_roles
     if len(check.commitments) != len(roles):
         raise Refused(Reason.MALFORMED, f"a check needs the commitments of all {len(roles)} right providers")
     for role, said in zip(roles, check.commitments, strict=True):

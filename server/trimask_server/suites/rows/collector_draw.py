@@ -17,6 +17,7 @@ from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
 from trimask_core.study.definition import Study
 from trimask_core.study.party import Party
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import row_check_pb2, row_draw_pb2
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckServiceStub
@@ -24,7 +25,6 @@ from trimask_proto.v1.row_draw_pb2 import RowDraw
 from trimask_proto.v1.row_draw_pb2_grpc import RowDrawServiceStub
 from trimask_server.collector.batches import PASSING, Intake
 from trimask_server.collector.ledger import Ledger, plan_block
-from trimask_server.protocol.plans import split_ids
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.store.interface import Store, Transaction

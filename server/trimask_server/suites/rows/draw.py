@@ -16,11 +16,11 @@ from functools import cached_property
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import SigningKey, verify
+from trimask_core.crypto.keys import SigningKey, verify
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import split_ids
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
-from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.suites.rows.check import MOST_ROWS
 
 _COIN, _LIST, _VERDICTS = "draw-coin", "draw-list", "draw-verdicts"
@@ -94,7 +94,7 @@ class Draw:
     @classmethod
     def verified(cls, study: Study, said: RowDraw) -> Draw:
         """Raise unless every list, verdict and coin is the one that its right provider has signed."""
-        roles = right_roles(study)
+        roles = study.right_roles
         if said.study_id != study.id or not said.number or len(said.lists) != len(roles):
             raise Refused(
                 Reason.MALFORMED, f"a draw has a number and the lists of all {len(roles)} right providers"

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import AnyReason, Reason, Status, attempt_counter, read_reason
-from trimask_core.rows.rotation import Matrix
+from trimask_core.rows.arrays import Matrix, device_frame
 from trimask_core.study.definition import Study
-from trimask_core.submit.inclusion import plan_hash
+from trimask_core.submit.release_files import plan_hash
 from trimask_proto.v1 import (
     collection_pb2,
     collection_pb2_grpc,
@@ -32,10 +32,10 @@ from trimask_proto.v1.common_pb2 import Attempt, Worker
 from trimask_proto.v1.right_masking_pb2_grpc import RightMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingShare, ShareBlindingKeysResponse
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.access.governance import sign_worker, worker_of
 from trimask_server.access.permissions import admitted
 from trimask_server.collector.ledger import Ledger
 from trimask_server.collector.provider_status import ProviderStatus, keep_audit_head
-from trimask_server.protocol.plans import sign_worker, worker_of
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store.release_table import Block
@@ -56,7 +56,7 @@ def masked_answers(study: Study, deliveries: list[NDArray[np.uint64]]) -> Matrix
     many orders; a Gram check of each component alone cannot see that.
     """
     masked = study.rows.grid.to_float(sum_deliveries(deliveries))
-    answers = study.rows.frame.unapply(masked)
+    answers = device_frame(study).unapply(masked)
     n = masked.shape[0]
     energy = float(np.sum(masked**2) - np.sum(answers**2)) / study.rows.tau**2
     expected = n * study.rows.left_columns

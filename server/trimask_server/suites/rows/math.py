@@ -14,7 +14,7 @@ B_k is put on and taken off without ever forming a p x p matrix (docs/theory/mas
 (X Q'^T) F with a frame F and Q' = O Q, Q from the thin LQ of X. Q itself must not be handed to the unmasking node.
 
 Of blinded deliveries the collector sees the sum over components of A X^k, and no A X^k. For every pair of components k <
-l the two unmasking nodes share a secret by keys drawn for this attempt (`sealing.Pairing`), expand it to a uniform matrix
+l the two unmasking nodes share a secret by keys drawn for this attempt (`keys.Pairing`), expand it to a uniform matrix
 modulo 2^64, and add it to one delivery and subtract it from the other. The private keys are forgotten with the attempt,
 so nothing seized later opens a delivery that was recorded.
 """
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import RandomSource, Stream, derive_key
 from trimask_core.basics.refusals import Reason
-from trimask_core.rows.rotation import HaarFrame, Matrix, NormalStream
+from trimask_core.rows.arrays import HaarFrame, Matrix, NormalStream
 from trimask_proto.v1 import common_pb2
 
 _SLICE_BYTES = 2 << 20

@@ -13,9 +13,10 @@ import numpy as np
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
+from trimask_core.rows.arrays import Matrix, haar_rotate
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import Matrix, haar_rotate
-from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES, TAGS, add_elements, read_elements, write_elements
+from trimask_core.rows.payloads import ELEMENT_BYTES, TAG_BYTES, add_elements, read_elements, write_elements
+from trimask_core.rows.study import TAGS
 from trimask_core.study.definition import Study
 from trimask_proto.v1 import (
     common_pb2,
@@ -29,8 +30,8 @@ from trimask_proto.v1.left_masking_pb2 import PushComponentRequest
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import PushMaskedRequest
 from trimask_proto.v1.unmasking_pb2_grpc import UnmaskingServiceStub
+from trimask_server.access.governance import worker_of
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import worker_of
 from trimask_server.right.rows import RowStore
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context

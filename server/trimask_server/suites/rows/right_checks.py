@@ -19,13 +19,13 @@ import numpy as np
 
 from trimask_core.basics.errors import Refused, VerificationError
 from trimask_core.basics.refusals import Reason
-from trimask_core.rows.tags import ELEMENT_BYTES, TAG_BYTES
+from trimask_core.rows.payloads import ELEMENT_BYTES, TAG_BYTES
 from trimask_core.study.definition import Study
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import row_check_pb2, row_check_pb2_grpc
 from trimask_proto.v1.row_check_pb2 import RowCheck
 from trimask_proto.v1.row_check_pb2_grpc import RowCheckPeerServiceStub
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import right_roles, split_ids
 from trimask_server.right.row_intake import list_again
 from trimask_server.right.rows import in_groups
 from trimask_server.runtime.audit import AuditLog
@@ -381,7 +381,7 @@ class RowChecks:
         self.running += 1
         try:
             own = self._node.role_in(study)
-            others = [role for role in right_roles(study) if role != own]
+            others = [role for role in study.right_roles if role != own]
             parts = [
                 await self.openings(study, check),
                 *await asyncio.gather(*(self._ask(study, check, role) for role in others)),

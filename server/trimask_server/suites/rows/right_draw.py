@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.refusals import Reason
-from trimask_core.study.progress import verify_abandon
+from trimask_core.study.signed import verify_abandon
+from trimask_core.submit.release_files import split_ids
 from trimask_proto.v1 import row_draw_pb2, row_draw_pb2_grpc
 from trimask_proto.v1.row_draw_pb2 import FrozenRows, PoolVerdicts, RowDraw
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import split_ids
 from trimask_server.right.row_intake import list_again
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext

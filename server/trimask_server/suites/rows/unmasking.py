@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 from trimask_core.basics.errors import Refused
 from trimask_core.basics.randomness import SEED_BYTES
 from trimask_core.basics.refusals import Reason
-from trimask_core.crypto.identity import verify
-from trimask_core.crypto.sealing import Pairing, SealingKey, require_kind
+from trimask_core.crypto.keys import Pairing, SealingKey, require_kind, verify
+from trimask_core.rows.arrays import Matrix
 from trimask_core.rows.noise_columns import CHECK_DIRECTIONS
-from trimask_core.rows.rotation import Matrix
-from trimask_core.rows.tags import ELEMENT_BYTES, write_elements
+from trimask_core.rows.payloads import ELEMENT_BYTES, write_elements
 from trimask_core.study.definition import Study
 from trimask_core.submit.submission import SUBMISSION_ID_BYTES
 from trimask_proto.v1 import common_pb2, left_masking_pb2, unmasking_pb2, unmasking_pb2_grpc
@@ -36,14 +35,14 @@ from trimask_proto.v1.collection_pb2 import PushDeliveryRequest, ReportHeldReque
 from trimask_proto.v1.collection_pb2_grpc import CollectionServiceStub
 from trimask_proto.v1.left_masking_pb2_grpc import LeftMaskingServiceStub
 from trimask_proto.v1.unmasking_pb2 import BlindingKey, BlindingShare
+from trimask_server.access.governance import worker_of
 from trimask_server.access.permissions import admitted
-from trimask_server.protocol.plans import attempt_bytes, worker_of
 from trimask_server.runtime.audit import AuditLog
 from trimask_server.runtime.context import NodeContext
 from trimask_server.runtime.tls import Context
 from trimask_server.store.data_keys import Vault, block_scope, destroy_keys
 from trimask_server.store.interface import Store, Transaction
-from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames
+from trimask_server.suites.rows.attempt_shares import AttemptShares, Frames, attempt_bytes
 from trimask_server.suites.rows.check import BlockKeys, mask_keys
 from trimask_server.suites.rows.math import (
     PROBES,

@@ -1,11 +1,14 @@
-"""HPKE (RFC 9180): a component sealed to one right provider, for one study and one submission.
+"""The keys of parties: an Ed25519 identity to sign with, and keys that components are sealed to, by HPKE (RFC 9180).
 
-The study id, the provider's number and the submission id are HPKE's `info`, so a sealed component opens nowhere else. A
-sealed message is the encapsulated key followed by the ciphertext. What a right provider must find when it opens its part
-has one form, whatever the suite. What nodes tell each other is sealed with keys of the same kind, and their pairwise secrets
-(`Pairing`) keep as long.
+An identity is a party's lasting name, with which it signs approvals, receipts, plans and manifests. Every signature is bound
+to a context word, so that bytes signed for one purpose verify for no other.
 
-A study says which of two kinds its keys are, and so does the length of a public key:
+A component is sealed to one right provider, for one study and one submission: the study id, the provider's number and the
+submission id are HPKE's `info`, so it opens nowhere else. A sealed message is the encapsulated key followed by the
+ciphertext. What a right provider must find when it opens its part has one form, whatever the suite. What nodes tell each
+other is sealed with keys of the same kind, and their pairwise secrets (`Pairing`) keep as long.
+
+A study says which of two kinds its sealing keys are, and so does the length of a public key:
 
 - `hybrid`: ML-KEM-768 with X25519 (KEM 0x647a of draft-ietf-hpke-pq, which is X-Wing), HKDF-SHA256, AES-256-GCM. It stays
   closed while either of the two holds: what is recorded today opens to no quantum computer of later days.
@@ -27,7 +30,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -37,6 +41,50 @@ from trimask_core.crypto import mlkem
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
+
+
+_PREFIX = b"trimask/v1/"
+
+
+def _bound(context: str, message: bytes) -> bytes:
+    return _PREFIX + context.encode() + b"\0" + message
+
+
+class SigningKey:
+    """A private Ed25519 key. Its printed form shows the public half alone."""
+
+    __slots__ = ("_key", "public")
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != 32:
+            raise ParameterError("identity key", "32 bytes")
+        self._key = Ed25519PrivateKey.from_private_bytes(secret)
+        self.public: bytes = self._key.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls, source: RandomSource | None = None) -> SigningKey:
+        """A fresh identity."""
+        return cls((source or SystemRandom()).seed())
+
+    def __repr__(self) -> str:
+        return f"SigningKey(public={self.public.hex()})"
+
+    def secret_bytes(self) -> bytes:
+        """The private half, for the key file and nothing else."""
+        return self._key.private_bytes_raw()
+
+    def sign(self, context: str, message: bytes) -> bytes:
+        """A signature over `message` for the purpose `context`."""
+        return self._key.sign(_bound(context, message))
+
+
+def verify(public: bytes, context: str, message: bytes, signature: bytes, what: str) -> None:
+    """Raise `VerificationError`, naming `what`, unless the signature is `public`'s for this purpose."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _bound(context, message))
+    except (InvalidSignature, ValueError):
+        raise VerificationError(f"the signature on {what} does not verify") from None
+
 
 Sealing = Literal["hybrid", "classical"]
 SEALINGS: tuple[Sealing, ...] = ("hybrid", "classical")
