@@ -357,25 +357,18 @@ class Rounds:
                 opened[submission_id] = payload
             return submission_id in opened  # also when the transaction is run again
 
-        rows = await self._rows.start(study.id, batch_id, has=has)
-        return await node.workers.run(self._read, study, provider, key, rows, opened)
+        found = await self._rows.start(study.id, batch_id, has=has)
+        rows = [(submission_id, sealed, opened.get(submission_id)) for submission_id, sealed in found]
+        return await node.workers.run(self._read, study, provider, key, rows)
 
     def _read(
-        self,
-        study: Study,
-        provider: int,
-        key: bytes,
-        rows: list[tuple[bytes, bytes]],
-        opened: Mapping[bytes, bytes],
+        self, study: Study, provider: int, key: bytes, rows: list[tuple[bytes, bytes, bytes | None]]
     ) -> _Opened:
         ring, layout = self._key_ring.ring, study.moments.layout
-        ids, payloads = [submission_id for submission_id, _ in rows], []
-        for submission_id, sealed in rows:
-            payload = opened.get(submission_id)
-            if payload is None:
-                info = component_info(study.binding, provider, submission_id)
-                payload = ring.open_held(sealed, info, study.sealing)
-            payloads.append(payload)
+        ids, payloads = [submission_id for submission_id, *_ in rows], []
+        for submission_id, sealed, payload in rows:
+            info = component_info(study.binding, provider, submission_id)
+            payloads.append(payload or ring.open_held(sealed, info, study.sealing))
         shares = read_shares(payloads, provider, len(study.right), layout)
         checker = BatchChecker(study.id, layout, provider, key)
         return _Opened(ids, shares, checker.form_values(ids, shares))
