@@ -74,7 +74,7 @@ def test_the_same_bytes_from_client_app_and_browser(
     )  # the app has the system's generator alone
     app.queue.join(signed)
     source.begin()
-    entry = app.seal(signed.study.id, answers)
+    entry = app.queue.seal(signed.study.id, answers)
     payload = app.queue._vault.get("payloads", entry.submission_id.hex())
     assert payload is not None
     source.begin()
