@@ -224,7 +224,7 @@ def _point(
 
 def _own_database(stack: ExitStack) -> str:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-    server = stack.enter_context(import_module("trimask_postgres").LocalPostgres())
+    server = stack.enter_context(import_module("trimask_postgres").LocalPostgres(usual=True))
     url: str = server.create_database("million")
     return url
 

@@ -41,14 +41,15 @@ def find_binaries() -> Path:
 
 
 class LocalPostgres:
-    """One server on a loopback port and a socket. `fsync=False` is quicker and survives no power cut."""
+    """One server on a loopback port and a socket. `fsync=False` is quicker and survives no power cut; `usual`: with the
+    memory and the vacuum of a server as it is installed, which short tests do without."""
 
-    def __init__(self, *, fsync: bool = True) -> None:
+    def __init__(self, *, fsync: bool = True, usual: bool = False) -> None:
         self.binaries = find_binaries()
         self.folder = Path(tempfile.mkdtemp(prefix="trimask-postgres-"))
         self.data = self.folder / "data"
         self.port = free_base_port(1)
-        self._fsync = fsync
+        self._fsync, self._usual = fsync, usual
         self._process: subprocess.Popen[bytes] | None = None
         # The server refuses to run as root.
         self._as: dict[str, Any] = {}
@@ -96,9 +97,9 @@ class LocalPostgres:
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
             "fsync": "on" if self._fsync else "off",
-            "shared_buffers": "32MB",
+            "shared_buffers": "128MB" if self._usual else "32MB",
             "max_connections": "200",
-            "autovacuum": "off",
+            "autovacuum": "on" if self._usual else "off",
         }
         command = [str(self.binaries / "postgres"), "-D", str(self.data)]
         for name, value in settings.items():

@@ -209,7 +209,10 @@ def _claim(connection: Connection, schema: str, role: str) -> None:
 
 
 def vacuum(connection: Connection) -> None:
-    """Make dead rows' space free for use again."""
+    """Make dead rows' space free for use again, and count what there is.
+
+    A planner without figures takes a study to be a two-hundredth of its table, and reads it whole for some of its rows.
+    """
     tables = [
         name
         for (name,) in connection.execute(
@@ -220,7 +223,7 @@ def vacuum(connection: Connection) -> None:
     ]
     if tables:
         names = sql.SQL(", ").join(map(sql.Identifier, tables))
-        connection.execute(sql.SQL("VACUUM {}").format(names))
+        connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))
 
 
 def rewrite_keys(connection: Connection) -> None:
