@@ -2,8 +2,8 @@
 
 *Draft default*: the declared bounds, nothing else. *Recommended ball*: `row_norm`, centres and scales that `trimask plan`
 takes from a pilot of other people, whose rows also correct what shrinking takes. *Two waves*: the first people in the
-declared bounds; means, deviations, shares and correlations of their release are the expectations by which the same plan
-draws the ball of the others, and both fits are pooled by their precision. Nobody is in both, so epsilon is spent once.
+declared bounds; `trimask study next` plans the others' ball by their release, `trimask study new --pilot DATASET` corrects
+what it shrinks, `fit.ols([first, second], ...)` pools both. Nobody is in both, so epsilon is spent once.
 
 The *central noisy Gram* is a curator's: one Gaussian at the suite's sensitivity, h / K1 times the variance of the `moments`
 suite, read by the same fit. Each of its draws has the same normals as the suite's, so their ratio is known closely.
@@ -26,11 +26,12 @@ from bench.field_methods import Array, Bounds, Rows
 from trimask import fit
 from trimask.errors import CollinearColumns, NoiseExceedsSignal
 from trimask.moments.moments import Moments, ObservedMoments, ObservedRows, entry_variances
-from trimask.moments.waves import expected_of, first_wave
+from trimask.moments.waves import corrected_by, first_wave
 from trimask.simulation import drafted
 from trimask_cli.own_plan import predict
 from trimask_cli.own_plan.recommend import _norms as norms_of
 from trimask_cli.own_plan.recommend import recommend
+from trimask_cli.table.next_wave import planned_by
 from trimask_core.moments.layout import SHRINK_BITS, MomentsLayout
 from trimask_core.study.definition import Study, SuiteName
 from trimask_core.study.derived import ONES
@@ -40,13 +41,13 @@ from trimask_theory.planning.definition import (
     CollectionPlan,
     PrivacyTarget,
     StudyDefinition,
-    draw_people,
 )
 from trimask_theory.planning.pilot import correction_of, schema_map
 
 __all__ = ["Ours", "People", "encoded", "scaled"]
 
-_DRAWN, _FIRST_WAVES = 4000, 12
+_FIRST_WAVES = 12
+_NO_MANIFEST = "0" * 64  # a drawn release has none to be named by
 
 Values = Mapping[str, NDArray[Any]]
 """Everybody's answer to each question: numbers, or names of levels."""
@@ -212,25 +213,27 @@ class Ours:
 
     def two_waves(self, suite: SuiteName) -> Array:
         """Of some first waves, each with its own ball for the second and its part of the draws of that."""
-        schema, formula, n = self.train.file.schema, self.train.file.formula, len(self.train)
+        formula, n = self.train.file.formula, len(self.train)
         early = first_wave(drafted(self.definition(suite, n)))
         first, second = (self.train.taken(part) for part in np.split(np.arange(n), [early]))
         rng = np.random.default_rng([*self.seed, 2, suite == "rows"])
         found: list[Array] = []
         study = drafted(self.definition(suite, early))
         for release in _releases(study, first, min(_FIRST_WAVES, self.draws), 1.0, rng)[1:]:
-            there = _coefficients(release, formula)
-            drawn = _Known.of(_values(schema, draw_people(schema, expected_of(release), _DRAWN)), False)
-            study_of_others = _planned(self.definition(suite, n - early), drawn, formula)
-            later = _releases(study_of_others, second, max(self.draws // _FIRST_WAVES, 1), 1.0, rng)
-            found += [_pooled(there, _coefficients(one, formula)) for one in later[1:]]
+            release = replace(release, label="the first wave")
+            planned, _ = planned_by(self.definition(suite, n - early), release, formula)
+            others = drafted(planned.definition)
+            if others.clips:
+                others = corrected_by(others, release, _NO_MANIFEST)
+            later = _releases(others, second, max(self.draws // _FIRST_WAVES, 1), 1.0, rng)
+            found += [_coefficients([release, one], formula) for one in later[1:]]
         return np.array(found)
 
     def _fitted(self, study: Study, curator: bool) -> Array:
         rng = np.random.default_rng([*self.seed, study.suite.name == "rows", study.clips])
         share = study.moments.honest_providers / len(study.right) if curator else 1.0
         releases = _releases(study, self.train, self.draws, share, rng)
-        return np.array([_coefficients(release, self.train.file.formula)[0] for release in releases])
+        return np.array([_coefficients(release, self.train.file.formula) for release in releases])
 
     def rows(self, ball: bool) -> tuple[Rows, Callable[[Array], Array]]:
         """What other methods are given, and the way from their coefficients to original units.
@@ -313,32 +316,13 @@ def _releases(
     return found
 
 
-def _coefficients(release: Moments, formula: str) -> tuple[Array, Array]:
-    """The fit and its covariance; not numbers where the noise leaves none."""
+def _coefficients(release: Moments | list[Moments], formula: str) -> Array:
+    """The fit, of waves as `trimask.fit` pools them; not numbers where the noise leaves none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = fit.ols.__wrapped__(release, formula)  # type: ignore[attr-defined]
+            return np.asarray(fit.ols(release, formula).coefficients)
         except (NoiseExceedsSignal, CollinearColumns):
-            count = (
-                len(release.schema.columns) - sum(1 for item in release.schema.attributes if item.levels) - 1
-            )
-            return np.full(count, np.nan), np.full((count, count), np.nan)
-    return found.coefficients, found.cov_sampling + found.cov_privacy
-
-
-def _pooled(first: tuple[Array, Array], second: tuple[Array, Array]) -> Array:
-    """Both fits by their precision; one alone where the other has none."""
-    known = [one for one in (first, second) if all(np.isfinite(part).all() for part in one)]
-    if not known:
-        return second[0]
-    precisions = [np.linalg.pinv(cov, hermitian=True) for _, cov in known]
-    weighted = sum(precision @ found for precision, (found, _) in zip(precisions, known, strict=True))
-    return np.asarray(np.linalg.solve(sum(precisions), weighted))
-
-
-def _values(schema: Schema, people: list[dict[str, object]]) -> Values:
-    return {
-        item.name: np.array([one[item.name] for one in people], dtype=None if item.levels else np.float64)
-        for item in schema.attributes
-    }
+            schema = (release[0] if isinstance(release, list) else release).schema
+            first_levels = sum(1 for item in schema.attributes if item.levels)
+            return np.full(len(schema.columns) - first_levels - 1, np.nan)

@@ -40,18 +40,7 @@ def next_wave(
     if rows is not None:
         text = re.sub(r"(?m)^(release_rows = )\d+", rf"\g<1>{rows}", text, count=1)
         old = old.changed(release_rows=rows)
-    bare = _bare(old)
-    steps: dict[str, float] = {}
-    if old.collection.suite == "moments":
-        steps = _steps(bare, release)
-        changed = {
-            item.name: replace(item, step=steps[item.name])
-            for item in bare.schema.attributes
-            if item.name in steps
-        }
-        bare = with_attributes(bare, changed)
-    people = Population(people_like(release), worth=PLANNED)
-    found = recommend(bare, people, formula or default_formula(bare.schema))
+    found, steps = planned_by(old, release, formula or default_formula(old.schema))
     settings = {name: dict(values) for name, values in found.settings.items()}
     for name, step in steps.items():
         settings.setdefault(name, {})["step"] = step
@@ -63,6 +52,21 @@ def next_wave(
         said = "; ".join(f"{name}: {toml_value(values)}" for name, values in settings.items())
         raise ConfigError(f"{file} is laid out otherwise than a draft; write these into it yourself: {said}")
     return text, found
+
+
+def planned_by(
+    definition: StudyDefinition, release: Moments, formula: str
+) -> tuple[Recommendation, dict[str, float]]:
+    """What is recommended to others by a release of the same questions, and the finer steps it asks for."""
+    bare = _bare(definition)
+    steps = _steps(bare, release) if definition.collection.suite == "moments" else {}
+    changed = {
+        item.name: replace(item, step=steps[item.name])
+        for item in bare.schema.attributes
+        if item.name in steps
+    }
+    people = Population(people_like(release), worth=PLANNED)
+    return recommend(with_attributes(bare, changed), people, formula), steps
 
 
 def _refuse_others(definition: StudyDefinition, release: Moments, file: Path) -> None:
