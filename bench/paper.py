@@ -13,7 +13,7 @@ from bench.roles import BYTES, CALLS, TOGETHER
 __all__ = ["on_paper"]
 
 _CORES, _PEOPLE = 32, 10**8
-_DATABASE_US, _DATABASE_BYTES = 420.0, 880.0
+_DATABASE_US, _DATABASE_BYTES = 330.0, 6430.0
 """D and d of the page: PostgreSQL's processor time and disk for a person of `moments`, by `python -m bench.million`."""
 
 
