@@ -80,9 +80,9 @@ def test_a_page_has_one_run_with_what_follows_from_it_and_keeps_what_was_not_mea
     put_into(page, [*_costs("moments"), *_costs("rows")], "One run.")
     text = page.read_text()
     assert f"| {CALLS}: the collector | 1,000 (5) | 1,000 (5) |" in text
-    # 32e6 / (1000 + 420 / 2) a provider; a collector of 1,000 us each bounds it at 1,000 a second; 420 of 1,420.
-    assert f"| {CALLS} | 1,000 (the collector's bound) | 1.0 | 70% | 30% |" in text
-    assert f"| `moments`, {CALLS} | 39 | 0.10 TB | 88 GB |" in text
+    # 32e6 / (1000 + 330 / 2) a provider; a collector of 1,000 us each bounds it at 1,000 a second; 330 of 1,330.
+    assert f"| {CALLS} | 1,000 (the collector's bound) | 1.0 | 75% | 25% |" in text
+    assert f"| `moments`, {CALLS} | 37 | 0.10 TB | 643 GB |" in text
     assert text.count("old") == 1, "no peer was measured"
     ours = {"ours": "in node: ours", "line": "in node: theirs"}
     put_into(
