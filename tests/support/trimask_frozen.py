@@ -9,6 +9,7 @@ archive: the folders of all nodes as a kill would leave them, the owner's, the f
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import sys
@@ -120,6 +121,14 @@ def _interrupted(signed: SignedStudy, folder: Path, person: dict[str, Any]) -> N
 
 
 @contextmanager
+def _alone(suite: str) -> Iterator[None]:
+    """An archive's signed studies name its ports: one test at a time on this machine has them."""
+    with (Path(tempfile.gettempdir()) / f"trimask-frozen-{suite}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def opened(suite: str, archive: Path, folder: Path) -> Iterator[Frozen]:
     """Unpack an archive, and run its nodes with the program of today."""
     with tarfile.open(archive) as packed:
@@ -140,7 +149,7 @@ def opened(suite: str, archive: Path, folder: Path) -> Iterator[Frozen]:
         (folder / name / "tls.pem").write_bytes(fresh.certificate)
         (folder / name / "tls.key").write_bytes(fresh.private_key)
     receipts = [Receipt.from_json(item) for item in json.loads((folder / "receipts.json").read_text())]
-    with ThreadCluster(folder) as lab.cluster:
+    with _alone(suite), ThreadCluster(folder) as lab.cluster:
         yield Frozen(lab, done, under_way, receipts, facts, folder / "dataset", folder / "device")
 
 
