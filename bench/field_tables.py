@@ -192,12 +192,18 @@ def _ahead(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
                 for epsilon, who in by.items()
                 if (file in _SMALLEST) == small and low <= float(epsilon) <= high
             }
-            behind = [
-                f"{case}: {who.rpartition(' ')[0]}, {1 / float(who.rpartition(' ')[2]):.3g} times as far off as it"
-                for case, who in cases.items()
-                if who
-            ]
+            behind = [f"{case}: {_times(who)}" for case, who in cases.items() if who]
             yield f"{many}: ahead in {len(cases) - len(behind)} of {len(cases)} cells; {'; '.join(behind)}"
+
+
+def _times(who: str) -> str:
+    """Who is ahead, and how many times as far off two waves are; their share of the distance comes last in `who`."""
+    name, _, share = who.rpartition(" ")
+    return (
+        f"{name}, {1 / float(share):.3g} times as far off as it"
+        if float(share)
+        else f"{name}; mostly no answer"
+    )
 
 
 def _near(near: Mapping[str, float | None]) -> Iterator[str]:

@@ -250,6 +250,14 @@ def test_both_suites_are_fitted_in_the_same_units_as_least_squares_and_the_centr
     assert [inflation, coefficient[0], tested[0]] == pytest.approx([1, 0, 1], abs=1e-9)
 
 
+def test_a_cell_without_an_answer_of_ours_is_a_loss_in_words() -> None:
+    found = {"STAR": {"1": "AdaSSP 0.5", "2": "", "4": "AdaSSP 0"}}
+    (larger, *_) = field_tables._ahead(found)
+    assert larger.endswith(
+        "1 of 3 cells; STAR at 1: AdaSSP, 2 times as far off as it; STAR at 4: AdaSSP; mostly no answer"
+    )
+
+
 def test_tables_print_every_cell_and_the_summary_names_who_is_ahead() -> None:
     def cell(table: str, method: str, middle: float | None) -> field_tables.Cell:
         three = (middle, middle, middle)
