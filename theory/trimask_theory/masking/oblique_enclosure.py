@@ -5,14 +5,13 @@ surely: Gauss-Legendre, its error bounded by the integrand on ellipses in the co
 length times width times a bound, and divided again, the largest of these bounds first.
 Basis: proved, given that ball arithmetic encloses what it says. Derivation: docs/theory/sharp-calibration.md#unit-enclosure.
 The error of n nodes on [-1, 1] is at most 8 M r^(1-2n)/(r - 1), where M is a bound on the ellipse with foci +-1 and sum of
-semi-axes r (twice the length times the distance to the best polynomial of degree 2n - 1). One variable is complex at a
-time. On the ellipse |y(t)| <= y(Re t), because y(t) is a mean of e^(tz) over real z; Re rho^2 = xi^2 - eta^2 and |rho|^2 =
-xi^2 + eta^2 for rho = xi + i eta, and likewise for q and x; and Re t is less than t at the real point by cot theta eta_rho
-eta_q at most, so e^(-t) y(t) at Re t grows by no more than that times 1 - A, A = (log y)' as below.
+semi-axes r (twice the length times the distance to the best polynomial of degree 2n - 1). One variable is complex at a time.
+On the ellipse |y(t)| <= y(Re t), because y(t) is a mean of e^(tz) over real z; Re rho^2 = xi^2 - eta^2 and |rho|^2 = xi^2 +
+eta^2 for rho = xi + i eta, and likewise for q and x; and Re t is less than t at the real point by cot theta eta_rho eta_q at
+most, so e^(-t) y(t) at Re t grows by no more than that times 1 - A, A = (log y)' as below.
 
-Statement (the plane: density, loss, and bounds all over a rectangle). Let the rows have norms a, b (sigma = 1) and the
-angle theta in (0, 90] degrees. With rho = |Y x|/a, q = |Y x'| / (b sin) and x = q - rho cot, the central law has the
-density
+Statement (the plane: density, loss, and bounds all over a rectangle). Let the rows have norms a, b (sigma = 1) and the angle
+theta in (0, 90] degrees. With rho = |Y x|/a, q = |Y x'| / (b sin) and x = q - rho cot, the central law has the density
     f_0 = (2 / (2^(m/2) Gamma(m/2)))^2 (rho q)^(m-1) exp(-rho^2/2 - x^2/2) e^(-t) y(t),   t = cot rho q,
 y(t) = 0F1(; m/2; t^2/4), and delta is the integral of f_0 (l_a - e^epsilon l_b)_+ with l_a = e^(-a^2/2) y(a rho),
 l_b = e^(-b^2/2) y(b sin q). The axes (u, v) are those of (rho, x), turned so that {L = epsilon} is nearly straight.
@@ -361,15 +360,13 @@ class Plane:
 
 BITS = 110
 _PREC = 192
+_RULES = (2, 3, 4, 6, 8, 12)
+_ANYTHING = 1e300
 _MOST = 60_000
 """Rectangles looked at for one pair; what is then left is part of the upper end."""
 
-_RULES = (2, 3, 4, 6, 8, 12)
-
 _START = 0.7
 """Half the side of a first rectangle."""
-
-_ANYTHING = 1e300
 
 
 @dataclass(slots=True, eq=False)
@@ -380,6 +377,12 @@ class _Cell:
     most: float = _ANYTHING
     sure: bool = False
     along_u: bool = True
+
+    def halves(self) -> tuple[_Cell, _Cell]:
+        u, v, du, dv = self.place
+        if self.along_u:
+            return _Cell(Rectangle(u - du / 2, v, du / 2, dv)), _Cell(Rectangle(u + du / 2, v, du / 2, dv))
+        return _Cell(Rectangle(u, v - dv / 2, du, dv / 2)), _Cell(Rectangle(u, v + dv / 2, du, dv / 2))
 
 
 def enclose_oblique(
@@ -416,7 +419,7 @@ class _Integral:
             if found is not None:
                 total = total + found
             else:
-                for part in _halves(cell):
+                for part in cell.halves():
                     if self._look(part):
                         heapq.heappush(heap, (-part.most, count, part))
                         count += 1
@@ -495,10 +498,3 @@ class _Integral:
                 log_f, loss = self._plane.point(*self._plane.at(u, place.v + place_v * place.dv))
                 total = total + weight_u * weight_v * log_f.exp() * -((-loss).expm1())
         return total * place.du * place.dv
-
-
-def _halves(cell: _Cell) -> tuple[_Cell, _Cell]:
-    u, v, du, dv = cell.place
-    if cell.along_u:
-        return _Cell(Rectangle(u - du / 2, v, du / 2, dv)), _Cell(Rectangle(u + du / 2, v, du / 2, dv))
-    return _Cell(Rectangle(u, v - dv / 2, du, dv / 2)), _Cell(Rectangle(u, v + dv / 2, du, dv / 2))
