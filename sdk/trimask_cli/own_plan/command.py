@@ -261,7 +261,8 @@ def _advice(name: str, suite: SuitePlan) -> list[Text]:
         lines.append(
             Text(
                 f"  Or in two waves: ask {first_wave(study):,} of the {study.release_rows:,} first; "
-                "`trimask study next` drafts the others' study by their release."
+                "`trimask study next` drafts the others' study by their release. With much noise that helps little, "
+                "or not at all (docs/accuracy.md)."
             )
         )
     if not suite.recommends:
